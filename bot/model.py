@@ -1,0 +1,557 @@
+"""All nouns. Read this file first.
+
+    Request or Alert -> Target -> Bundle (Evidence, Gaps) -> Facts -> Findings -> Diagnosis -> Recommendations
+    a person approves -> Remediation (Steps) -> Outcome; a Case holds it all
+
+Frozen, no I/O, no vendor. "We looked and there was none" and "we did not look" are different values everywhere (`bot/facts.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, BinaryIO
+
+# ---------------------------------------------------------------- words for people
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One sentence for people in each language we speak. Chinese falls back to English when it is empty."""
+
+    en: str
+    zh: str = ""
+
+    def say(self, language: str) -> str:
+        return self.zh if language == "zh" and self.zh else self.en
+
+    def __str__(self) -> str:
+        return self.en
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A message by its template: `playbooks/messages/<language>/<key>.j2`, filled with `parameters`."""
+
+    key: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+# ---------------------------------------------------------------- who asks, and what about
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A person or a machine that asks. `id` is the platform's own id (Slack user id), never a display name."""
+
+    id: str
+    origin: str  # slack | terminal | pagerduty | alertmanager
+    name: str = ""  # for showing only; anybody can choose it
+    team: str = ""  # Slack team (or enterprise) id
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """What the chat platform says of a person, fetched fresh (at most 60 s old) when it matters."""
+
+    id: str
+    team: str = ""
+    email: str = ""
+    language: str = "en"
+    is_bot: bool = False
+    is_guest: bool = False
+    is_stranger: bool = False  # of another organisation, in a shared channel
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Where to answer: a channel, and the thread in it when the request came from one."""
+
+    channel: str
+    thread: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetQuery:
+    """What somebody typed or an alert named, before it is found. `kind`: pod | workload | node | unknown."""
+
+    text: str
+    kind: str = "pod"
+    name: str = ""
+    namespace: str | None = None
+    cluster: str | None = None
+    container: str | None = None
+    workload_kind: str | None = None  # Deployment, StatefulSet, ... when `kind` is workload
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert of a paging or monitoring system. `key` is unique for one firing: what arrives twice has the same."""
+
+    key: str
+    source: str  # pagerduty | alertmanager
+    title: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    incident: str = ""
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Somebody wants a diagnosis. `key` makes it idempotent (Slack trigger id, PagerDuty webhook id)."""
+
+    key: str
+    actor: Actor
+    query: TargetQuery
+    received_at: datetime
+    conversation: Conversation | None = None
+    alert: Alert | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """One Kubernetes object. `uid` tells it from a later one of the same name."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What was found. Names of a node target: `pod` is empty. `workload` is the object that a person edits."""
+
+    cluster: str
+    namespace: str
+    pod: str
+    pod_uid: str = ""
+    container: str = ""
+    node: str = ""
+    workload: ObjectRef | None = None
+    gpus: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.pod}" if self.pod else f"node/{self.node}"
+
+
+# ---------------------------------------------------------------- what was read
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFile:
+    """One evidence file. `open` gives its bytes from the start each time (a gigabyte streams); `cut` says that its start or end is missing."""
+
+    name: str
+    open: Callable[[], BinaryIO]
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What could not be read, why, and what it would have told. `matters`: whether it could change the answer (None: not known)."""
+
+    source: str
+    reason: str
+    would_tell: str = ""
+    matters: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Evidence files by name (DESIGN: `pod.json`, `events.json`, `container.log`, `previous.log`, `kernel.log`, `nvidia-smi.txt`,
+    `ray_status.txt`, `node_readings.txt`, `args.txt`, `bundle.json`, `node.json`, `workload.json`, `logs/<container>[.previous].log`).
+    `path` is the folder or "live"; `gaps` are those met while collecting."""
+
+    path: str
+    files: Mapping[str, BundleFile]
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a fact was read. `line` counts from 1, lines end at a line feed only; None for a whole file (JSON)."""
+
+    source: str
+    line: int | None = None
+    quote: str = ""  # redacted; part of that line, "..." where shortened
+
+
+Value = str | int | float | bool | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One typed reading. The vocabulary (names, types, units) is in `bot/facts.py`."""
+
+    name: str
+    value: Value
+    place: Place | None = None
+
+
+# ---------------------------------------------------------------- what it means
+
+
+class Certainty(StrEnum):
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Phase(StrEnum):
+    """Where in the life of a server; in order of time."""
+
+    IMPORT = "import"
+    CONFIG = "config"
+    DEVICE = "device"
+    WEIGHTS = "weights"
+    PROFILING = "profiling"
+    CACHE_SIZING = "cache_sizing"
+    CACHE_ALLOCATION = "cache_allocation"
+    GRAPH_CAPTURE = "graph_capture"
+    WARMUP = "warmup"
+    SERVING = "serving"
+    SHUTDOWN = "shutdown"
+
+    @property
+    def order(self) -> int:
+        return list(Phase).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A piece of proof: it stands in `source` at `line` (None: the whole file), and `says` what it shows."""
+
+    source: str
+    line: int | None
+    quote: str
+    says: Text
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    cause: str
+    certainty: Certainty
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What a size change leads to. None where it cannot be known."""
+
+    available_kv_bytes: int | None = None
+    kv_tokens: int | None = None
+    max_concurrency: float | None = None
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """One remedy of the vocabulary: `remedy` and `direction` ("gpu_memory_utilization", "lower"); `direction` is "" where there is none."""
+
+    remedy: str
+    direction: str
+    why: Text
+    effect: Text
+    risk: str  # low | medium | high
+    from_value: str | int | float | None = None
+    to_value: str | int | float | None = None
+    predicted: Predicted | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.remedy}:{self.direction}" if self.direction else self.remedy
+
+
+@dataclass(frozen=True, slots=True)
+class WillNotHelp:
+    remedy: str
+    direction: str
+    why: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The server's memory on the rank with the least room, bytes. A field neither printed nor derivable is None; `derived` names the computed ones."""
+
+    rank: int | None = None
+    ranks_seen: int = 1
+    total_bytes: int | None = None
+    free_at_start_bytes: int | None = None
+    utilization: float | None = None
+    requested_bytes: int | None = None
+    weights_bytes: int | None = None
+    activation_peak_bytes: int | None = None
+    non_torch_bytes: int | None = None
+    cudagraph_estimate_bytes: int | None = None
+    cudagraph_bytes: int | None = None
+    available_kv_bytes: int | None = None
+    kv_blocks: int | None = None
+    kv_tokens: int | None = None
+    max_model_len: int | None = None
+    max_concurrency: float | None = None
+    needed_kv_bytes: int | None = None
+    estimated_max_len: int | None = None
+    derived: tuple[str, ...] = ()
+    residual_bytes: int | None = None
+    failed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The answer. `phase` is where it failed, `reached` the last phase that the newest run is known to have entered (both None when not readable).
+    `engine_version` is "" when it was not printed."""
+
+    cause: str
+    family: str
+    certainty: Certainty
+    summary: Text
+    evidence: tuple[Quote, ...] = ()
+    against: tuple[Quote, ...] = ()
+    runners_up: tuple[RunnerUp, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    ledger: Ledger | None = None
+    recommendations: tuple[Recommendation, ...] = ()
+    will_not_help: tuple[WillNotHelp, ...] = ()
+    phase: Phase | None = None
+    reached: Phase | None = None
+    engine_version: str = ""
+
+
+# ---------------------------------------------------------------- what is done about it
+
+
+class StepKind(StrEnum):
+    PATCH = "patch"  # JSON patch of `object`
+    DELETE_POD = "delete_pod"  # with a UID precondition
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One write. `patch` is a JSON patch (RFC 6902) whose `test` operations bind what was seen; empty for a deletion.
+    A step that deletes the not-ready pods of a StatefulSet names each one by UID in its own step."""
+
+    kind: StepKind
+    object: ObjectRef
+    says: Text
+    patch: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What an approval is bound to besides the digest: a change of any of these voids it; status, replicas and metadata alone do not."""
+
+    cluster_uid: str  # of the namespace kube-system
+    object_uid: str
+    template_sha256: str  # canonical JSON of spec.template
+    values: Mapping[str, Any] = field(default_factory=dict)  # JSON pointer -> value before; a missing path is absent here
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What must hold afterwards, so that the outcome can be called verified."""
+
+    pass_phase: Phase | None = None  # the new process must get past this phase (where the old one died)
+    predicted: Predicted | None = None
+    cause: str = ""  # must not be diagnosed again
+
+
+@dataclass(frozen=True, slots=True)
+class Remediation:
+    """A plan that was shown. `digest` (sha256 over the canonical JSON of all that is not a time) is what an approval binds."""
+
+    id: str
+    action: str  # restart | set_engine_argument | set_environment_variable
+    direction: str  # "apply" | "undo"
+    remedy: str  # id of the vocabulary that it carries out, e.g. "gpu_memory_utilization:lower"
+    target: Target
+    object: ObjectRef
+    steps: tuple[Step, ...]
+    bound: Bound
+    diff: str  # unified diff of the object that a person knows, YAML
+    notes: tuple[Text, ...]  # what restarts, for how long capacity is missing, what undo does
+    risk: str
+    expects: Expectation
+    before: Mapping[str, Any]  # what undo puts back: JSON pointer -> value before; None means "was not there"
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Handout:
+    """What is not done by the bot: the patch or command to paste, and why the bot does not do it."""
+
+    remedy: str
+    reason: Text
+    paste: str
+    language: str = "yaml"  # for the code block
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    remediation_id: str
+    digest: str
+    actor: Actor
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A look at a rollout. `stuck` names the reason when it cannot go on by itself: unschedulable | never_ready | crash_looping | paused."""
+
+    wanted: int
+    updated: int
+    ready: int
+    done: bool
+    stuck: str = ""
+    detail: str = ""
+    new_pods: tuple[str, ...] = ()  # names of the pods of the new template, newest first
+
+
+class Verdict(StrEnum):
+    VERIFIED = "verified"
+    FAILED = "failed"
+    NOT_VERIFIABLE = "not_verifiable"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verdict: Verdict
+    says: Text
+    at: datetime
+    diagnosis: Diagnosis | None = None  # of the new process
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A bound value that is not what it was: `path` (JSON pointer, or "uid", "cluster"), and who changed it by managedFields, if known."""
+
+    path: str
+    before: Any
+    now: Any
+    who: str = ""
+
+
+# ---------------------------------------------------------------- the case
+
+
+class State(StrEnum):
+    """States of a Case; the allowed moves are one table in `bot/lifecycle.py`."""
+
+    RECEIVED = "received"
+    CHECKING = "checking"
+    CHECK_FAILED = "check_failed"  # target not found, cluster not reachable: the thread says so
+    DIAGNOSED = "diagnosed"  # waits for a decision
+    PLANNING = "planning"  # somebody pressed Apply (or Undo): plan and dry run
+    AWAITING_APPROVAL = "awaiting_approval"
+    APPROVED = "approved"
+    EXECUTING = "executing"
+    WATCHING = "watching"
+    VERIFYING = "verifying"
+    STUCK = "stuck"  # the rollout cannot go on: wait, undo, leave
+    VERIFIED = "verified"
+    VERIFICATION_FAILED = "verification_failed"  # with a new diagnosis: undo, leave
+    NOT_VERIFIABLE = "not_verifiable"
+    UNDONE = "undone"
+    LEFT = "left"  # somebody chose to leave it as it is
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button under a message: an opaque id and nothing else leaves the bot. `remediation_id` and `index` stay here.
+
+    verbs: apply (index: recommendation), approve, reject, undo, wait, leave, retry, preview_again"""
+
+    id: str
+    verb: str
+    index: int = 0
+    remediation_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """A button was pressed. `key` is unique for one interaction."""
+
+    key: str
+    button_id: str
+    actor: Actor
+    conversation: Conversation
+    received_at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressLine:
+    """One line of the progress message. `state`: waiting | running | done | failed."""
+
+    name: str
+    state: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One change of state, as it is kept with the Case."""
+
+    at: datetime
+    from_state: State
+    to_state: State
+    who: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One carried-out Remediation, apply or undo. `id` stands in the object's annotation `oombot.io/operation`."""
+
+    id: str
+    remediation: Remediation
+    requested_by: Actor  # who pressed Apply or Undo
+    requested_at: datetime
+    expires_at: datetime
+    approvals: tuple[Approval, ...] = ()
+    next_step: int = 0  # steps before it are done
+    started_at: datetime | None = None
+    rollout: Rollout | None = None
+    outcome: Outcome | None = None
+    watch_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that is known of one incident. `version` is for compare-and-set; `posts` maps a purpose to the id of the message that carries it."""
+
+    id: str
+    version: int
+    state: State
+    request: Request
+    created_at: datetime
+    updated_at: datetime
+    target: Target | None = None
+    progress: tuple[ProgressLine, ...] = ()
+    diagnosis: Diagnosis | None = None
+    buttons: tuple[Button, ...] = ()
+    operation: Operation | None = None  # the current or last one
+    operations: tuple[Operation, ...] = ()  # ended ones, oldest first
+    handout: Handout | None = None
+    differences: tuple[Difference, ...] = ()
+    trouble: Words | None = None  # why the check failed, the plan was refused, and so on
+    posts: Mapping[str, str] = field(default_factory=dict)
+    history: tuple[Move, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A piece of work for the queue: a name, the Case, small parameters. `key`: at most one waiting job has it."""
+
+    name: str
+    case_id: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    run_at: datetime | None = None
+    key: str = ""
