@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from bot.model import Case, Conversation, Job, Actor, ObjectRef, Person, ProgressLine, Words
+from bot.model import Actor, Alert, Case, Conversation, Job, ObjectRef, Person, ProgressLine, Words
 
 Json = dict[str, Any]
 
@@ -122,6 +122,18 @@ class People(Protocol):
 
     def members(self, group: str) -> frozenset[str]:
         """Ids of a group's members: a Slack user group id (S...), as configured."""
+
+
+class AlertDetails(Protocol):
+    """What a paging system knows of an alert beyond its webhook (PagerDuty's carries no labels).
+
+    `bot.cases.Cases(..., alerts: AlertDetails | None = None)`: for a Request with an `alert`, the job `check` calls `alerts.fetch(request.alert)` (when there
+    is one) and then the pure `bot.evidence.alert.target_of(alert) -> TargetQuery`. Its `kind` is "unknown" when the alert names nothing that can be found;
+    then `text` says what was looked for, and the Case ends in CHECK_FAILED with `Words("alert_names_nothing", {"title": alert.title, "looked_for": query.text})`.
+    """
+
+    def fetch(self, alert: Alert) -> Alert:
+        """The alert with its labels (what it had itself wins). Raises Temporary while the details are not there yet, and Permanent otherwise."""
 
 
 class CaseStore(Protocol):
