@@ -35,12 +35,12 @@ def main(argv: list[str] | None = None) -> int:
     if words[0] not in COMMANDS:
         print(f"oombot: no command {words[0]!r}; one of: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    from bot.errors import KnowledgeError, OombotError
+    from bot.errors import BadSettings, KnowledgeError, OombotError
 
     command = importlib.import_module(f"bot.terminal.{words[0]}")
     try:
         return int(command.main(words[1:]))
-    except KnowledgeError as wrong:
+    except (KnowledgeError, BadSettings) as wrong:
         for mistake in wrong.mistakes:
             print(f"oombot: {mistake}", file=sys.stderr)
     except OombotError as wrong:

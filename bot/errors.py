@@ -3,6 +3,7 @@
     OombotError
     |-- UserError               somebody asked for what cannot be; `str()` is one clear line, exit status 2
     |   |-- BadInput            a word, a file, a setting that cannot be understood
+    |   |   `-- BadSettings     the settings are wrong; carries every mistake, one line each
     |   |-- TargetNotFound      nothing has that name; carries the nearest names
     |   |-- TargetAmbiguous     several have it; carries them, none is picked
     |   `-- Refused             not allowed; carries the key of the message and its parameters
@@ -37,6 +38,14 @@ class UserError(OombotError):
 
 class BadInput(UserError):
     """A word, a file or a setting that cannot be understood."""
+
+
+class BadSettings(BadInput):
+    """One or more settings are wrong; each mistake is one line `key: what`, without values (they may be secrets)."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = tuple(mistakes)
 
 
 class TargetNotFound(UserError):
