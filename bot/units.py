@@ -11,8 +11,20 @@ KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 
 _BINARY = {"": 1, "b": 1, "bytes": 1, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB}
 _DECIMAL = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_KUBERNETES = {"": Decimal(1), "m": Decimal("0.001"), "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12),
-               "P": Decimal(10**15), "Ki": Decimal(KIB), "Mi": Decimal(MIB), "Gi": Decimal(GIB), "Ti": Decimal(TIB), "Pi": Decimal(2**50)}
+_KUBERNETES = {
+    "": Decimal(1),
+    "m": Decimal("0.001"),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    "P": Decimal(10**15),
+    "Ki": Decimal(KIB),
+    "Mi": Decimal(MIB),
+    "Gi": Decimal(GIB),
+    "Ti": Decimal(TIB),
+    "Pi": Decimal(2**50),
+}
 _QUANTITY = re.compile(r"([+-]?\d{1,30}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,2})?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
 
 

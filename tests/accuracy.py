@@ -29,7 +29,14 @@ HARMFUL_AT_MOST = 4
 
 # Advice for the wrong kind of memory costs its reader a night, whatever a label lists.
 _HOST_KNOBS = {"memory_limit:raise", "memory_limit:set", "memory_request:raise", "shm_size:raise"}
-_DEVICE_KNOBS = {"gpu_memory_utilization:lower", "gpu_memory_utilization:raise", "max_model_len:lower", "kv_cache_dtype:fp8", "expandable_segments:enable", "bigger_gpu"}
+_DEVICE_KNOBS = {
+    "gpu_memory_utilization:lower",
+    "gpu_memory_utilization:raise",
+    "max_model_len:lower",
+    "kv_cache_dtype:fp8",
+    "expandable_segments:enable",
+    "bigger_gpu",
+}
 WRONG_KIND = {
     "device_memory": _HOST_KNOBS,
     "host_memory": _DEVICE_KNOBS,
@@ -53,7 +60,15 @@ class Label:
     def read(cls, file: Path) -> "Label":
         raw = yaml.safe_load(file.read_text())
         accepted = {raw["cause"], *(raw.get("also") or ())} | ({"unknown"} if raw["decidable"] == "no" else set())
-        return cls(file.parent.name, file.parent, raw["cause"], frozenset(accepted), tuple(raw.get("remedies") or ()), frozenset(raw.get("harmful") or ()), raw["decidable"])
+        return cls(
+            file.parent.name,
+            file.parent,
+            raw["cause"],
+            frozenset(accepted),
+            tuple(raw.get("remedies") or ()),
+            frozenset(raw.get("harmful") or ()),
+            raw["decidable"],
+        )
 
     @property
     def families(self) -> set[str]:
@@ -120,8 +135,15 @@ def score(label: Label, answer: Mapping[str, Any]) -> Score:
     remedy = None if silent or not label.remedies else (given[0] if given else "none") in label.remedies
     proof = got == "unknown" or (bool(answer["evidence"]) and all(stands(label.folder, piece) for piece in answer["evidence"]))
     return Score(
-        label, got, answer["certainty"], given[0] if given else "-", got in label.accepted, family_of(got) in label.families, remedy,
-        tuple(g for g in given if g in label.harmful | wrong), proof,
+        label,
+        got,
+        answer["certainty"],
+        given[0] if given else "-",
+        got in label.accepted,
+        family_of(got) in label.families,
+        remedy,
+        tuple(g for g in given if g in label.harmful | wrong),
+        proof,
     )
 
 
@@ -160,7 +182,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     for s in scores if arguments.list else ():
         if s.missed:
-            print(f"{s.label.name}: want {'|'.join(sorted(s.label.accepted))} got {s.got} ({s.certainty}); first {s.first}, want {s.label.remedies[:3]}; harmful {s.harmful or '-'}; proof {s.proof}")
+            print(
+                f"{s.label.name}: want {'|'.join(sorted(s.label.accepted))} got {s.got} ({s.certainty}); first {s.first}, want {s.label.remedies[:3]}; harmful {s.harmful or '-'}; proof {s.proof}"
+            )
     print("\n".join(table(scores)))
     held = all(shares(scores)[name] >= floor for name, floor in FLOORS.items())
     return 0 if held and sum(len(s.harmful) for s in scores) <= HARMFUL_AT_MOST else 1
