@@ -1,0 +1,1 @@
+"""Measurements that anyone can repeat. Each prints ratios within one run, since machines differ and are noisy."""

@@ -1,0 +1,26 @@
+"""`python -m bench [start-up] [throughput] [scan]`: runs the named measurements, all of them without a name."""
+
+import argparse
+import sys
+
+from bench import scan, start_up, throughput
+
+MEASUREMENTS = {"start-up": start_up.measure, "throughput": throughput.measure, "scan": scan.measure}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure start-up, throughput and the log scan; prints ratios within this run.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(MEASUREMENTS)} (default: all)")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in MEASUREMENTS:
+            print(f"bench: no measurement {name!r}; one of: {', '.join(MEASUREMENTS)}", file=sys.stderr)
+            return 2
+    for name in arguments.names or MEASUREMENTS:
+        for line in MEASUREMENTS[name]():
+            print(f"{name:12}{line}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
