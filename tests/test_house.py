@@ -35,9 +35,9 @@ def broad_excepts(source: str) -> list[int]:
             caught = [node.type] if not isinstance(node.type, ast.Tuple) else list(node.type.elts)
             if any(c is None or (isinstance(c, ast.Name) and c.id in names) for c in caught):
                 found.append(node.lineno)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "suppress":
-            if any(isinstance(a, ast.Name) and a.id in names for a in node.args):
-                found.append(node.lineno)
+        suppress = isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "suppress"
+        if suppress and any(isinstance(a, ast.Name) and a.id in names for a in node.args):
+            found.append(node.lineno)
     return found
 
 
