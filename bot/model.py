@@ -300,6 +300,7 @@ class Ledger:
     derived: tuple[str, ...] = ()
     residual_bytes: int | None = None
     failed: str | None = None
+    notes: tuple[Text, ...] = ()  # what is odd: a sum that does not close, another utilisation than stated, one rank seen of several
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,140 @@
+"""What the ledger and the sizing need to know of the engine besides its ledger lines: version, knobs in force, the card.
+
+Defaults by version are those of the releases. It guesses nothing: what is not known stays None.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bot.facts import Facts
+from bot.model import Phase, Value
+
+Version = tuple[int, int, int]
+_T = TypeVar("_T", int, float, str, bool)
+_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?")
+
+# Families whose layers do not all keep the whole context (sliding window, state space, linear attention, compressed attention).
+# Bytes per token then change with the length, so that no length may be extrapolated.
+_HYBRID = re.compile(
+    r"gemma-?[234]|gemma3|gpt-oss|qwen3-next|qwen3\.[5-9]|jamba|mamba|bamba|zamba|nemotron-?(h|nano|3)|falcon-?h1|granite-?4|deepseek-?v4|kimi-(linear|k3)"
+    r"|mimo-v2|minimax-(text|m1)|llama-?4|command-?(r7b|a)|lfm2|plamo|ring-|ling-2\.5|step-?3|olmo-?3|exaone-?4|hunyuan.*hybrid|rwkv",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """The engine of one incident. Sizes are bytes. `utilization`, `max_model_len` and the others are what the person set (None: not set, or not seen)."""
+
+    version: str = ""
+    model: str = ""
+    utilization: float | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    kv_cache_memory_bytes: int | None = None
+    kv_cache_dtype: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    block_size: int | None = None
+    enforce_eager: bool | None = None
+    chunked_prefill: bool | None = None
+    estimate_cudagraphs: bool | None = None
+    hybrid: bool | None = None
+    cpu_offload_gb: float | None = None
+    mamba_blocks: int | None = None
+    phase: Phase | None = None
+    alloc_requested_bytes: int | None = None
+    alloc_free_bytes: int | None = None
+    device_total_bytes: int | None = None
+    unified_memory: bool | None = None
+
+    @property
+    def release(self) -> Version | None:
+        """The version as numbers; suffixes (.dev0, .post1, rc1) do not count."""
+        found = _VERSION.match(self.version.strip())
+        return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+
+    def at_least(self, minor: int, patch: int = 0) -> bool | None:
+        """Whether it is 0.`minor`.`patch` or later; None when the version is not known."""
+        return None if self.release is None else self.release >= (0, minor, patch)
+
+    def before(self, minor: int, patch: int = 0) -> bool | None:
+        known = self.at_least(minor, patch)
+        return None if known is None else not known
+
+    @property
+    def default_utilization(self) -> float | None:
+        """0.9 up to 0.19, 0.92 from 0.20.0 on."""
+        newer = self.at_least(20)
+        return None if newer is None else (0.92 if newer else 0.9)
+
+    @property
+    def known_hybrid(self) -> bool | None:
+        """True where the engine or the model's family says so; None otherwise: a name alone never proves plain attention."""
+        if self.hybrid is not None:
+            return self.hybrid
+        return True if self.model and _HYBRID.search(self.model) else None
+
+    @property
+    def fp8_cache(self) -> bool:
+        """Whether the cache already keeps one byte (or less) a value."""
+        return bool(self.kv_cache_dtype) and self.kv_cache_dtype not in ("auto", "bfloat16", "float16", "half", "float", "float32")
+
+
+def engine_facts(facts: Facts) -> EngineFacts:
+    """Reads the facts named `engine.*`, `alloc.*`, `device.*` and `failure.phase`; a fact of another type than expected counts as not known."""
+    phase = _read(facts, "failure.phase", str)
+    return EngineFacts(
+        version=_read(facts, "engine.version", str) or "",
+        model=_read(facts, "engine.model", str) or "",
+        utilization=_share(_number(facts, "engine.gpu_memory_utilization")),
+        max_model_len=_positive(facts, "engine.max_model_len"),
+        max_num_seqs=_positive(facts, "engine.max_num_seqs"),
+        max_num_batched_tokens=_positive(facts, "engine.max_num_batched_tokens"),
+        kv_cache_memory_bytes=_positive(facts, "engine.kv_cache_memory_bytes"),
+        kv_cache_dtype=_read(facts, "engine.kv_cache_dtype", str),
+        dtype=_read(facts, "engine.dtype", str),
+        quantization=_read(facts, "engine.quantization", str),
+        tensor_parallel_size=_positive(facts, "engine.tensor_parallel_size"),
+        pipeline_parallel_size=_positive(facts, "engine.pipeline_parallel_size"),
+        block_size=_positive(facts, "engine.block_size"),
+        enforce_eager=_flag(facts, "engine.enforce_eager"),
+        chunked_prefill=_flag(facts, "engine.chunked_prefill"),
+        estimate_cudagraphs=_flag(facts, "engine.estimate_cudagraphs"),
+        hybrid=_flag(facts, "engine.hybrid"),
+        cpu_offload_gb=_number(facts, "engine.cpu_offload_gb"),
+        mamba_blocks=_positive(facts, "engine.mamba_blocks"),
+        phase=Phase(phase) if phase in set(Phase) else None,
+        alloc_requested_bytes=_positive(facts, "alloc.requested_bytes"),
+        alloc_free_bytes=_read(facts, "alloc.free_bytes", int),
+        device_total_bytes=_positive(facts, "alloc.total_bytes") or _positive(facts, "device.total_bytes"),
+        unified_memory=_flag(facts, "device.unified_memory"),
+    )
+
+
+def _read(facts: Facts, name: str, kind: type[_T]) -> _T | None:
+    value: Value | object = facts.get(name)
+    return value if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool) else None
+
+
+def _number(facts: Facts, name: str) -> float | None:
+    whole = _read(facts, name, int)
+    return float(whole) if whole is not None else _read(facts, name, float)
+
+
+def _positive(facts: Facts, name: str) -> int | None:
+    """Sizes and counts: zero, a negative number and -1 ("auto") all mean that nobody fixed it."""
+    value = _read(facts, name, int)
+    return value if value is not None and value > 0 else None
+
+
+def _flag(facts: Facts, name: str) -> bool | None:
+    return _read(facts, name, bool)
+
+
+def _share(value: float | None) -> float | None:
+    return value if value is not None and 0 < value <= 1 else None
