@@ -8,8 +8,10 @@ It does not promise to find a secret that looks like a word and has no telling n
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 MARK = b"[redacted]"
 
@@ -32,16 +34,21 @@ _HARMLESS = re.compile(
 )
 _GLUED = re.compile(rb"(?:api|auth|access|secret|private|bearer|refresh|session|service|client|encryption|signing|ssh|account|license|security)$")
 _NAME_TAIL = re.compile(rb"[A-Za-z0-9_.-]*\Z")
+_SWITCH = (b"true", b"false", b"none", b"null")
 _SMALL_NUMBER = re.compile(rb"(?:\d{1,7}|true|false|none|null)\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """`anchors` are searched in the lower-cased text first (a plain search is a hundred times cheaper than the pattern)."""
+    """`anchors` are searched in the lower-cased text first (a plain search is a hundred times cheaper than the pattern).
+
+    In a large text, only the lines that match `hint` (default: that hold an anchor) are looked at; "" is a rule that spans lines.
+    """
 
     anchors: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
     replace: Callable[[_Match], bytes]
+    hint: bytes | None = None
 
 
 def _keep_lines(text: bytes) -> bytes:
@@ -87,7 +94,7 @@ def _assignment(match: _Match) -> bytes:
     before = match.string[max(0, match.start() - 64) : match.start()]
     if not _telling(before, word):
         return match.group(0)
-    if word in (b"token", b"key") and _SMALL_NUMBER.match(value.strip(b"'\"\\")):
+    if value.lower() in _SWITCH or (word in (b"token", b"key") and _SMALL_NUMBER.match(value.strip(b"'\"\\"))):
         return match.group(0)
     blanked = _blank_list(value) if value.startswith(b"[") else _blank(value)
     return match.group("word") + match.group("rest") + blanked
@@ -120,6 +127,8 @@ def _compile(pattern: bytes, flags: int = re.IGNORECASE) -> re.Pattern[bytes]:
     return re.compile(pattern, flags)
 
 
+_HINT_NAMES = rb"(?:" + _LOUD + rb"|" + _QUIET + rb")(?:_[a-z0-9]{1,8})?\\?[\"']?[ \t]{0,4}[=:]"
+_HINT_STRING = rb"\\?[\"']?[ ]{0,2}[:=][ ]{0,2}\\?[\"']"
 _ENV_NAME = rb"(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})"
 
 _RULES: Sequence[_Rule] = (
@@ -131,6 +140,7 @@ _RULES: Sequence[_Rule] = (
             0,
         ),
         _private_key,
+        hint=b"",
     ),
     # Tokens by their form
     _Rule((b"hf_",), _compile(rb"hf_[A-Za-z0-9]{16,}", 0), _whole),
@@ -159,6 +169,7 @@ _RULES: Sequence[_Rule] = (
         (b'"value',),
         _compile(rb'"name"\s*:\s*"' + _ENV_NAME + rb'"\s*,\s*"value"\s*:\s*(?P<value>' + _DOUBLE + rb")"),
         _env_pair,
+        hint=b"",
     ),
     _Rule(
         (b'\\"value',),
@@ -169,11 +180,21 @@ _RULES: Sequence[_Rule] = (
         (b"value:",),
         _compile(rb"name:[ \t]*[\"']?" + _ENV_NAME + rb"[\"']?[ \t]*\r?\n[ \t]*value:[ \t]*(?P<value>" + _STRING + rb"|" + _BARE + rb")"),
         _env_pair,
+        hint=b"",
     ),
     _Rule(
         (b"--",),
-        _compile(rb"(--[a-z_-]{0,40}(?:api[-_]key|token|password|secret|credentials?)(?:=|[ \t]{1,4}|\\?[\"'],\s{0,200}\\?[\"'])[\"']?)(?!-)(" + _BARE + rb")"),
+        _compile(
+            rb"(--[a-z_-]{0,40}(?:api[-_]key|token|password|secret|credentials?)(?:=|[ \t]{1,4}|\\?[\"'],[ \t]{0,200}\\?[\"'])[\"']?)(?!-)(" + _BARE + rb")"
+        ),
         _flag,
+        hint=rb"--[a-z_-]{0,40}(?:api[-_]key|token|password|secret|credentials?)",
+    ),
+    _Rule(
+        (b'key",', b'token",', b'password",', b'secret",'),
+        _compile(rb"(--[a-z_-]{0,40}(?:api[-_]key|token|password|secret)\",\s{0,200}\")(?!-)(" + _BARE + rb")"),
+        _flag,
+        hint=b"",
     ),
     _Rule(
         (b"token", b"key", b"pwd", b"passw", b"passphrase", b"secret", b"credential"),
@@ -182,12 +203,14 @@ _RULES: Sequence[_Rule] = (
             rb"(?P<value>" + _STRING + rb"|\[\s{0,80}" + _STRING + rb"(?:\s{0,80},\s{0,80}" + _STRING + rb"){0,16}\s{0,80}\]|" + _BARE + rb")"
         ),
         _assignment,
+        hint=_HINT_NAMES,
     ),
     # Prompts and answers in request logs
     _Rule(
         (b"prompt",),
         _compile(rb"((?<!per_)prompt(?:_text)?\\?[\"']?[ ]{0,2}[:=][ ]{0,2})(" + _STRING + rb")"),
         _string_after,
+        hint=rb"prompt(?:_text)?" + _HINT_STRING,
     ),
     _Rule(
         (b"content", b"text", b"output", b"arguments"),
@@ -197,6 +220,7 @@ _RULES: Sequence[_Rule] = (
             + rb")"
         ),
         _string_after,
+        hint=rb"(?:content|text|output|arguments)" + _HINT_STRING,
     ),
     _Rule(
         (b"token_ids",),
@@ -224,16 +248,56 @@ def _redact(data: bytes, depth: int) -> bytes:
         document = _redact_json(data, depth)
         if document is not None:
             return document
-    clean = _redact_by_rules(data)
+    clean = _redact_large(data) if len(data) > _LARGE else _redact_by_rules(data, _RULES)
     return clean if clean is data or depth >= _DEEPEST else _mend_json_lines(data, clean, depth)
 
 
-def _redact_by_rules(data: bytes) -> bytes:
+def _redact_by_rules(data: bytes, rules: Sequence[_Rule]) -> bytes:
     lower = data.lower()
-    for rule in _RULES:
+    for rule in rules:
         if any(anchor in lower for anchor in rule.anchors):
             data = rule.pattern.sub(rule.replace, data)
     return data
+
+
+# ---------------------------------------------------------------- large texts
+#
+# Of a log of many megabytes few lines hold anything to redact: one pass finds them, and only they are looked at.
+
+_LARGE = 64 * 1024
+
+
+@cache
+def _finder() -> Any:
+    import hyperscan
+
+    hints = [rule.hint or b"|".join(re.escape(anchor) for anchor in rule.anchors) for rule in _RULES if rule.hint != b""]
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(expressions=hints, ids=list(range(len(hints))), flags=hyperscan.HS_FLAG_CASELESS)
+    return database
+
+
+def _redact_large(data: bytes) -> bytes:
+    data = _redact_by_rules(data, [rule for rule in _RULES if rule.hint == b""])
+    ends: list[int] = []
+    _finder().scan(data, match_event_handler=lambda _id, _start, end, _flags, _context: ends.append(end))
+    pieces: list[bytes] = []
+    done = 0
+    for start, end in _lines_at(data, ends):
+        pieces += [data[done:start], _redact_by_rules(data[start:end], _RULES)]
+        done = end
+    return data if not pieces else b"".join([*pieces, data[done:]])
+
+
+def _lines_at(data: bytes, ends: list[int]) -> Iterator[tuple[int, int]]:
+    """The lines in which the matches end, in order, each once."""
+    done = 0
+    for end in sorted(ends):
+        if end <= done:
+            continue
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        done = data.find(b"\n", end - 1) + 1 or len(data)
+        yield start, done
 
 
 # ---------------------------------------------------------------- JSON
