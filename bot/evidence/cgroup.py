@@ -1,0 +1,46 @@
+"""Control group paths: which pod and container a path names, and at which level of the tree it stands. Grammar only, nothing is opened."""
+
+import re
+from dataclasses import dataclass
+
+_POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?![0-9a-f])")
+_HEX = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_KUBEPODS = re.compile(r"kubepods(?:\.slice)?/?$")
+_QOS = re.compile(r"kubepods[-/](?:burstable|besteffort)(?:\.slice)?/?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """`level`: container | pod | qos | kubepods | docker | unit | user | root | other. Ids are "" where the path names none."""
+
+    path: str
+    level: str
+    pod_uid: str = ""
+    container_id: str = ""
+
+
+def parse(path: str) -> Cgroup:
+    """Reads a path of either driver (cgroupfs, systemd), of containerd, CRI-O or docker, with any prefix before it."""
+    path = path.strip()[:2048]
+    pods, ids = _POD.findall(path), _HEX.findall(path)
+    pod_uid = pods[-1].replace("_", "-") if pods else ""
+    container = ids[-1] if ids else ""
+    if pod_uid:
+        return Cgroup(path, "container" if container else "pod", pod_uid, container)
+    if container:
+        return Cgroup(path, "docker", "", container)
+    return Cgroup(path, _level(path))
+
+
+def _level(path: str) -> str:
+    if path in ("", "/"):
+        return "root"
+    if _QOS.search(path):
+        return "qos"
+    if _KUBEPODS.search(path):
+        return "kubepods"
+    if "/user.slice" in path:
+        return "user"
+    if path.endswith((".service", ".scope", ".slice")):
+        return "unit"
+    return "other"

@@ -1,0 +1,147 @@
+"""`events.json` (kubectl get events -o json, or one object's): what kubelet, scheduler and controllers did and when.
+
+Facts: `events.<n>.<name>` for the events that can explain an end (at most 200, the newest first), and `events.looked`.
+Which of them belong to the incident is decided by `bot/diagnosis/host_events.py`. Events expire after an hour by default,
+so that their absence is weak.
+"""
+
+import re
+
+from bot.evidence.document import Document, Node, shorten
+from bot.evidence.kernel_kills import kernel_message
+from bot.evidence.pod_json import eviction
+from bot.evidence.reading import Reading
+from bot.model import Fact, Gap, Value
+
+MAX_EVENTS = 200
+
+_PROBE = re.compile(r"(Startup|Liveness|Readiness) probe (?:failed|errored)", re.IGNORECASE)
+_PROBE_KILL = re.compile(r"failed (startup|liveness) probe, will be restarted", re.IGNORECASE)
+_CONTAINER = re.compile(r"\{([^{}]{1,253})\}")
+_NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
+
+# reason -> what kind of event it is for us; the rest is left alone
+_REASONS = {
+    "Killing": "stopping", "Evicted": "evicted", "FailedScheduling": "unschedulable", "Preempted": "preempted", "Preempting": "preempted",
+    "TaintManagerEviction": "taint-eviction", "NodeNotReady": "node-not-ready", "NodeNotSchedulable": "drain", "SystemOOM": "system-oom", "OOMKilling": "kernel-kill",
+    "BackOff": "back-off", "EvictionThresholdMet": "node-pressure", "NodeHasInsufficientMemory": "node-pressure", "NodeHasDiskPressure": "disk-pressure",
+    "ExceededGracePeriod": "grace-exceeded", "UnexpectedAdmissionError": "rejected", "Rebooted": "node-rebooted", "NodeShutdown": "node-shutdown", "Shutdown": "node-shutdown",
+    "DeletingNode": "node-lost", "RemovingNode": "node-lost", "TerminationStart": "node-shutdown", "Deleted": "deleted", "SuccessfulDelete": "deleted",
+    "FailedMount": "mount", "FailedAttachVolume": "mount", "FailedCreatePodSandBox": "sandbox", "InspectFailed": "image", "RecreateGroup": "group-restart",
+    "DeletedWorkerPod": "deleted", "DeletedHeadPod": "deleted", "ScalingReplicaSet": "rollout", "ContainerGCFailed": "other", "NodeNotHealthy": "node-not-ready",
+    "Drain": "drain", "DrainScheduled": "drain", "ScaleDown": "drain", "SpotInterruption": "node-shutdown", "PreemptScheduled": "node-shutdown",
+    "NotTriggerScaleUp": "no-scale-up", "FailedCreate": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "XIDError": "gpu-fault",
+    "KernelOops": "kernel-fault", "TaskHung": "kernel-fault", "CordonStarting": "drain", "RebalanceRecommendation": "node-shutdown",
+}  # fmt: skip
+
+
+def read(data: bytes, source: str) -> Reading:
+    """The events that can explain an end, newest first."""
+    document = Document(data, source)
+    items = list(document.root.each("items")) or ([document.root] if document.root.at("reason") else [])
+    gaps = () if document.complete else (Gap(source, "damaged or cut", "probe kills, evictions, drains and scheduling failures"),)
+    if not items and not document.root.at("items"):
+        return Reading(gaps=gaps or (Gap(source, "no events in it", "probe kills, evictions, drains and scheduling failures"),))
+    told = [(event, kind) for event in items if (kind := _kind(event))]
+    told.sort(key=lambda pair: _last(pair[0]) or 0, reverse=True)
+    facts = [Fact("events.looked", True, document.place(document.root.at("items") or document.root))]
+    for index, (event, kind) in enumerate(told[:MAX_EVENTS]):
+        facts += _event(index, kind, event, document)
+    return Reading(tuple(facts), ("events.",) if document.complete else (), gaps)
+
+
+def _kind(event: Node) -> str:
+    """What an event is for us; "" for those that explain nothing."""
+    reason, message = event.text("reason"), event.text("message")
+    if _PROBE_KILL.search(message):
+        return "probe-kill"
+    if reason in ("Unhealthy", "ProbeError", "ProbeWarning") and _PROBE.search(message):
+        return "probe-failed"
+    if reason == "Killing" and "exceeded" in message and "grace" in message:
+        return "grace-exceeded"
+    if reason == "Failed" and "ErrImagePull" not in message and "pull" not in message.lower():
+        return "start-failed"
+    if reason == "Failed":
+        return "image"
+    if reason.startswith("OutOf"):
+        return "rejected"
+    if "shutdown" in message.lower() and reason not in _REASONS:
+        return "node-shutdown"
+    return _REASONS.get(reason, "")
+
+
+def _last(event: Node) -> int | None:
+    return event.seconds("lastTimestamp") or event.seconds("series", "lastObservedTime") or event.seconds("eventTime") or event.seconds("firstTimestamp")
+
+
+def _event(index: int, kind: str, event: Node, document: Document) -> list[Fact]:
+    message = event.at("message")
+    found: dict[str, tuple[Value | None, Node]] = {
+        "kind": (kind, message or event.at("reason")),
+        "reason": (event.text("reason"), event.at("reason")),
+        "message": (shorten(event.text("message"), 1000), message),
+        "object": (event.text("involvedObject", "kind"), event.at("involvedObject", "kind")),
+        "name": (event.text("involvedObject", "name"), event.at("involvedObject", "name")),
+        "uid": (event.text("involvedObject", "uid"), event.at("involvedObject", "uid")),
+        "container": (_container(event), event.at("involvedObject", "fieldPath")),
+        "first_at": (event.seconds("firstTimestamp") or event.seconds("eventTime"), event.at("firstTimestamp")),
+        "last_at": (_last(event), event.at("lastTimestamp")),
+        "count": (event.integer("count") or event.integer("series", "count") or 1, event.at("count")),
+        **_details(kind, event.text("message"), message),
+    }
+    return [Fact(f"events.{index}.{name}", value, document.place(node)) for name, (value, node) in found.items() if value not in (None, "")]
+
+
+def _container(event: Node) -> str:
+    found = _CONTAINER.search(event.text("involvedObject", "fieldPath"))
+    return found[1] if found else ""
+
+
+def _details(kind: str, text: str, message: Node) -> dict[str, tuple[Value | None, Node]]:
+    """What the message says in its kind's own grammar."""
+    text = text[:2000]
+    if kind == "probe-kill":
+        found = _PROBE_KILL.search(text)
+        return {"probe": (found[1].lower() if found else "", message)}
+    if kind == "probe-failed":
+        found = _PROBE.search(text)
+        return {"probe": (found[1].lower() if found else "", message), "answer": (_answer(text), message)}
+    if kind == "evicted":
+        return {"resource": (eviction(text), message)}
+    if kind in ("unschedulable", "no-scale-up"):
+        return {"lacks": (_lacks(text), message)}
+    if kind == "kernel-kill":
+        return {"scope": (kernel_message(text), message)}
+    return {}
+
+
+def _answer(text: str) -> str:
+    """What the probe got: refused | timeout | http-<code> | no-route | empty | other."""
+    code = re.search(r"statuscode: ?(\d{3})", text)
+    if code:
+        return f"http-{code[1]}"
+    for answer, pattern in (
+        ("refused", r"connection refused|failed to connect"),
+        ("timeout", r"deadline exceeded|timed out|Client\.Timeout|i/o timeout"),
+        ("no-route", r"no route to host|network is unreachable|no such host"),
+        ("empty", r"probe (?:failed|errored): ?$"),
+    ):
+        if re.search(pattern, text, re.IGNORECASE):
+            return answer
+    return "other"
+
+
+def _lacks(text: str) -> str:
+    """What the scheduler did not find: gpu | memory | cpu | taint | affinity | volume | other."""
+    for lacks, pattern in (
+        ("gpu", _NO_GPU),
+        ("memory", re.compile(r"Insufficient memory|Insufficient hugepages")),
+        ("cpu", re.compile(r"Insufficient cpu")),
+        ("storage", re.compile(r"Insufficient ephemeral-storage")),
+        ("volume", re.compile(r"volume|PersistentVolumeClaim", re.IGNORECASE)),
+        ("affinity", re.compile(r"affinity|selector", re.IGNORECASE)),
+        ("taint", re.compile(r"taint", re.IGNORECASE)),
+    ):
+        if pattern.search(text):
+            return lacks
+    return "other"

@@ -1,0 +1,211 @@
+"""`kernel.log` (dmesg or journalctl -k): memory kills, GPU faults (Xid, NVRM), crashes and hardware errors.
+
+Facts: `kernel.looked`, `kernel.kills`, `kernel.kill.<n>.<name>` (oldest first), `kernel.xid.<n>.<name>`, `kernel.<name>` for the rest.
+A log of any size is searched for a few constant words, and only the lines around them are decoded. Whether a kill belongs
+to a container is decided by `bot/diagnosis/host_kernel.py`.
+"""
+
+import re
+from bisect import bisect_right
+
+from bot.evidence import cgroup
+from bot.evidence.document import Document, epoch, shorten
+from bot.evidence.kernel_kills import Kill, kills
+from bot.evidence.reading import Reading
+from bot.evidence.xid import xids
+from bot.model import Fact, Gap, Place, Value
+
+MAX_BYTES = 64 * 2**20  # of the end of a longer log, which is the newest
+MAX_LINES = 20_000  # that are looked at closely
+MAX_KILLS = 50
+BLOCK = 400  # lines after a header that may belong to its table
+LINE = 4096  # bytes of one line
+
+_WOULD_TELL = "whether the kernel killed a process for memory, and for which limit"
+_ANCHORS = (
+    b"oom", b"Killed process", b"Kill process", b"out of memory", b"Out of memory", b"memory: usage", b"Xid", b"NVRM", b"NVLink",
+    b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
+    b"SysRq", b"systemd-oomd", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
+    b"OOM killer", b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"swap: usage",
+)  # fmt: skip
+_DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)
+_PREFIX = re.compile(
+    r"^(?:<\d{1,3}>)?(?:kern\s*:\w+\s*:\s*)?(?:\d+,\d+,(?P<boot>\d+),[^;]*;)?"
+    r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?)?\s*"
+    r"(?:\S+ (?:kernel|systemd|systemd-oomd|earlyoom|kubelet|dockerd|containerd)?(?:\[\d+\])?:\s*)?"
+    r"(?:\[(?P<stamp>[ \d.]+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]\s?)?(?:\[\s*[TC]\d+\]\s?)?"
+)
+_MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
+
+_SIGNS = (  # other things a kernel log can prove, each by its first line
+    ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap)")),
+    ("driver_mismatch", re.compile(r"NVRM: API mismatch: (.{1,200})")),
+    ("gpu_lost", re.compile(r"GPU has fallen off the bus|GPU is lost|NVRM: GPU (\S+): GPU has fallen")),
+    ("nvrm_error", re.compile(r"NVRM: (RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),
+    ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
+    ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
+    ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than")),
+    ("sysrq", re.compile(r"sysrq: (?:SysRq : )?(.{1,60})", re.IGNORECASE)),
+)
+
+
+def read(data: bytes, source: str) -> Reading:
+    """Facts of a kernel log of any size and any of its time formats."""
+    if not data.strip():
+        return Reading(gaps=(Gap(source, "empty", _WOULD_TELL),))
+    denied = _DENIED.search(data[:4096])
+    if denied and len(data) < 4096:
+        return Reading(gaps=(Gap(source, "not permitted to read the kernel log", _WOULD_TELL),))
+    start = max(0, len(data) - MAX_BYTES)
+    lines = _interesting(data, start)
+    gaps = (Gap(source, f"only its last {MAX_BYTES >> 20} MiB were read", _WOULD_TELL),) if start else ()
+    facts = [Fact("kernel.looked", True, Place(source))]
+    split = [(number, *_split(text)) for number, text in lines]
+    found = kills((number, text) for number, _, text in split)
+    times = {number: time for number, time, _ in split}
+    texts = dict(lines)
+    facts += _kill_facts(found[-MAX_KILLS:], times, texts, source)
+    facts.append(Fact("kernel.kills", len(found), facts[-1].place if found else Place(source)))
+    facts += _xid_facts([(number, text) for number, _, text in split], texts, source)
+    facts += _signs([(number, text) for number, _, text in split], texts, source)
+    return Reading(tuple(facts), () if start else ("kernel.",), gaps)
+
+
+def _interesting(data: bytes, start: int) -> list[tuple[int, str]]:
+    """The lines that hold an anchor, and those of the tables that follow a header; (number, text), in order."""
+    positions: set[int] = set()
+    for anchor in _ANCHORS:
+        at, hits = data.rfind(anchor, start), 0
+        while at >= 0 and hits < MAX_LINES // 4:  # the newest are at the end
+            positions.add(data.rfind(b"\n", start, at) + 1 or start)
+            at, hits = data.rfind(anchor, start, at), hits + 1
+    wanted = sorted(positions)[-MAX_LINES:]
+    wanted = _with_tables(data, wanted)
+    found, line, last = [], data.count(b"\n", 0, wanted[0]) + 1 if wanted else 1, wanted[0] if wanted else 0
+    for at in wanted:
+        line += data.count(b"\n", last, at)
+        last = at
+        end = data.find(b"\n", at, at + LINE)
+        found.append((line, data[at : end if end >= 0 else at + LINE].decode("utf-8", errors="replace").rstrip("\r")))
+    return found
+
+
+def _with_tables(data: bytes, starts: list[int]) -> list[int]:
+    """Adds the lines between a report's statistics or task table and the next anchored line."""
+    more, budget = set(starts), MAX_LINES
+    for at in starts:
+        line_end = data.find(b"\n", at, at + LINE)
+        head = data[at : line_end if line_end >= 0 else at + LINE]
+        if not any(mark in head for mark in (b"Memory cgroup stats", b"Tasks state", b"oom_score_adj name")):
+            continue
+        position, following = line_end + 1, bisect_right(starts, at)
+        stop = starts[following] if following < len(starts) else len(data)
+        for _ in range(BLOCK):
+            if line_end < 0 or position >= stop or position >= len(data) or not budget:
+                break
+            more.add(position)
+            budget -= 1
+            line_end = data.find(b"\n", position)
+            position = line_end + 1
+    return sorted(more)
+
+
+def _split(line: str) -> tuple[str, str]:
+    """(time as printed, message) of one line in any of the formats."""
+    if line.startswith("{"):
+        entry = Document(line.encode(), "").root
+        if entry.at("MESSAGE"):
+            micros = entry.integer("__REALTIME_TIMESTAMP")
+            return (f"epoch:{micros // 1_000_000}" if micros else "", entry.text("MESSAGE"))
+    found = _PREFIX.match(line)
+    if not found:
+        return "", line
+    return (found["time"] or found["stamp"] or "").strip(), line[found.end() :].strip()
+
+
+def clock(time: str) -> tuple[str, int] | None:
+    """What a printed time is good for: ("epoch", seconds since 1970), ("year", seconds into a year, without zone), or None (seconds since boot)."""
+    if time.startswith("epoch:"):
+        return "epoch", int(time[6:])
+    absolute = epoch(time) if time[:2] in ("19", "20") and "-" in time else None
+    if absolute is not None:
+        zoned = time.endswith("Z") or re.search(r"[+-]\d\d:?\d\d$", time[19:]) is not None
+        return ("epoch", absolute) if zoned else ("local", absolute)
+    named = re.match(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (\d{4}))?$", time)
+    if not named or named[1] not in _MONTHS:
+        return None
+    year = named[6] or "2000"
+    found = epoch(f"{year}-{_MONTHS[named[1]]:02d}-{int(named[2]):02d}T{named[3]}:{named[4]}:{named[5]}Z")
+    return None if found is None else ("local" if named[6] else "year", found)
+
+
+def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str], source: str) -> list[Fact]:
+    facts: list[Fact] = []
+    for index, kill in enumerate(found):
+        place = Place(source, kill.line, shorten(texts.get(kill.line, "")))
+        killed = Place(source, kill.killed_line, shorten(texts.get(kill.killed_line, ""))) if kill.killed_line else place
+        limit, victim = cgroup.parse(kill.oom_memcg), cgroup.parse(kill.task_memcg)
+        values: dict[str, tuple[Value | None, Place]] = {
+            "scope": (kill.scope, place),
+            "level": (_level(kill, limit), place),
+            "by": (kill.by, place),
+            "task": (kill.task, killed),
+            "invoker": (kill.invoker, place),
+            "order": (kill.order, place),
+            "pid": (kill.pid, killed),
+            "pod_uid": (victim.pod_uid or limit.pod_uid, place),
+            "limit_pod_uid": (limit.pod_uid, place),
+            "container_id": (victim.container_id or cgroup.parse(kill.cpuset).container_id, place),
+            "cgroup": (victim.path, place),
+            "anon": (kill.anon, killed),
+            "file": (kill.file, killed),
+            "shmem": (kill.shmem, killed),
+            "usage": (kill.usage, place),
+            "limit": (kill.limit, place),
+            "score_adj": (kill.score_adj, killed),
+            "group": (kill.group or None, killed),
+            "members": (len(kill.members) or None, killed),
+            "at": (times.get(kill.line) or times.get(kill.killed_line or 0) or "", place),
+            "victim_line": (kill.task or None, killed),
+            **{f"stat_{name}": (value, place) for name, value in kill.stats.items()},
+            **_table(kill, place),
+        }
+        facts += [Fact(f"kernel.kill.{index}.{name}", value, where) for name, (value, where) in values.items() if value not in (None, "")]
+    return facts
+
+
+def _level(kill: Kill, limit: cgroup.Cgroup) -> str:
+    """Whose limit it was: container | pod | kubepods | qos | docker | unit | node | cpuset | policy | user-space | unknown."""
+    if kill.scope == "memcg":
+        return limit.level if kill.oom_memcg else "unknown"
+    return kill.scope
+
+
+def _table(kill: Kill, place: Place) -> dict[str, tuple[Value | None, Place]]:
+    """The largest process and the sum of the others, from the task table."""
+    if not kill.tasks:
+        return {}
+    name, size = max(kill.tasks, key=lambda task: task[1])
+    return {"largest": (name, place), "largest_rss": (size, place), "tasks_rss": (sum(rss for _, rss in kill.tasks), place), "tasks": (len(kill.tasks), place)}
+
+
+def _xid_facts(lines: list[tuple[int, str]], texts: dict[int, str], source: str) -> list[Fact]:
+    facts: list[Fact] = []
+    for index, xid in enumerate(xids(lines)):
+        place = Place(source, xid.line, shorten(texts.get(xid.line, "")))
+        for name, value in (("code", xid.code), ("meaning", xid.meaning), ("device", xid.device), ("name", xid.name), ("pid", xid.pid)):
+            if value not in (None, ""):
+                facts.append(Fact(f"kernel.xid.{index}.{name}", value, place))
+    return facts
+
+
+def _signs(lines: list[tuple[int, str]], texts: dict[int, str], source: str) -> list[Fact]:
+    facts = []
+    for name, pattern in _SIGNS:
+        for number, text in lines:
+            found = pattern.search(text)
+            if found:
+                value = next((group for group in found.groups() if group), found[0])
+                facts.append(Fact(f"kernel.{name}", value.strip(), Place(source, number, shorten(texts.get(number, "")))))
+                break
+    return facts

@@ -1,0 +1,54 @@
+"""Xid lines of the NVIDIA driver: the code, the device, and what it means for somebody who looks for a memory fault.
+
+Codes and actions follow NVIDIA's Xid catalogue. No Xid means "no device memory left": each of them speaks against it, or for nothing.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{1,20})[^)]{0,40}\): (\d{1,4}), (?:pid='?(\d{1,10}|<unknown>)'?, )?(?:name=([^,]{1,64}), )?(.{0,200})|Xid(?:CriticalError)?: Xid=(\d{1,4}) on Device=(\S{1,64}?),"
+)
+
+# application: the program did something illegal; follower: a consequence of something else; notice: nothing failed; all others: the card or its driver
+APPLICATION = frozenset({11, 12, 13, 31, 32, 38, 39, 43, 61, 68, 69, 80, 94, 123})
+FOLLOWER = frozenset({45})
+NOTICE = frozenset({63, 92, 154})
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    line: int
+    code: int
+    device: str
+    pid: int | None
+    name: str
+    message: str
+
+    @property
+    def meaning(self) -> str:
+        """hardware | application | follower | notice | capacity (the card has less memory than its siblings)."""
+        if self.code == 168:
+            return "capacity"
+        if self.code in FOLLOWER:
+            return "follower"
+        if self.code in NOTICE:
+            return "notice"
+        return "application" if self.code in APPLICATION else "hardware"
+
+
+_WORST = ("hardware", "capacity", "application", "notice", "follower")
+
+
+def xids(lines: Iterable[tuple[int, str]]) -> list[Xid]:
+    """At most 30 Xid records, the worst kind first, each (code, device) once."""
+    found: dict[tuple[int, str], Xid] = {}
+    for number, text in lines:
+        match = _XID.search(text)
+        if not match or len(found) >= 300:
+            continue
+        code, device = int(match[2] or match[6]), (match[1] or match[7]).lower()
+        pid = int(match[3]) if match[3] and match[3].isdigit() else None
+        found.setdefault((code, device), Xid(number, code, device, pid, (match[4] or "").strip("'<>"), match[5] or ""))
+    return sorted(found.values(), key=lambda xid: (_WORST.index(xid.meaning), xid.line))[:30]
