@@ -53,7 +53,7 @@ class SlackSettings(Section):
 class PagerDutySettings(Section):
     """PagerDuty: V3 webhooks in, the alerts of an incident by the REST API."""
 
-    webhook_secrets: SecretList = Field(default=(), description="secrets of the webhook subscriptions (several while one is rotated); empty: the webhook is off")
+    webhook_secrets: SecretList = Field(default=(), description="secrets of the webhook subscriptions (several while one is rotated); empty: off")
     api_token: SecretStr = Field(default=NO_SECRET, description="REST API token, for the details of alerts")
     api_url: str = Field(default="https://api.pagerduty.com", description="base address of the REST API")
     from_email: str = Field(default="", description="address of the user in whose name notes are written")
@@ -111,7 +111,7 @@ class PolicySettings(Section):
     """Who may do what, where, until when."""
 
     read: tuple[ReadRule, ...] = Field(default=(), description="who may look at which clusters and namespaces; empty: slack.channels may look at all")
-    actions: WordList = Field(default=(), description="actions that may be carried out: restart, set_engine_argument, set_environment_variable; empty: read-only")
+    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable; empty: read-only")
     approvers: tuple[ApproverRule, ...] = Field(default=(), description="who may approve, by cluster and namespace; empty: nobody")
     approval_channels: WordList = Field(default=(), description="channels in which an approval counts; empty: slack.channels")
     namespaces: WordList = Field(default=("*",), description="namespaces in which something may be changed")
@@ -129,7 +129,7 @@ class TimingSettings(Section):
     collect_budget_s: float = Field(default=25, gt=0, le=55, description="time to collect evidence of one target")
     watch_interval_s: float = Field(default=5, gt=0, le=60, description="pause between two looks at a rollout")
     watch_timeout_s: float = Field(default=1800, gt=0, description="a rollout that takes longer is called stuck")
-    verification_window_s: float = Field(default=1800, ge=0, description="how long a new process may take to show that it got past the point where the old one died")
+    verification_window_s: float = Field(default=900, ge=0, description="how long a new process may take to get past the point where the old one died")
     verification_interval_s: float = Field(default=15, gt=0, le=60, description="pause between two looks at the new process")
     undo_window_s: float = Field(default=86400, gt=0, description="how long Undo is offered")
     lease_s: float = Field(default=30, gt=0, le=300, description="a job whose worker shows no sign of life for this long is given to another")
@@ -146,7 +146,7 @@ class Settings(Section):
     """All settings. `load` reads them; `reference` lists them."""
 
     data_dir: Path = Field(default=Path("data"), description="folder of the database, the audit trail and its key; made 0700")
-    language: Literal["auto", "en", "zh"] = Field(default="auto", description="language of messages; auto: English, or Chinese for whoever asked in a Chinese Slack")
+    language: Literal["auto", "en", "zh"] = Field(default="auto", description="language of messages; auto: Chinese for who has a Chinese Slack, else English")
     playbooks: Path | None = Field(default=None, description="folder of the knowledge; empty: the one that came with the bot")
     workers: int = Field(default=4, ge=1, le=64, description="jobs that run side by side")
     audit_key: SecretStr = Field(default=NO_SECRET, description="key of the audit trail's chain, 32 characters or more; empty: made in data_dir/audit.key")
