@@ -56,6 +56,7 @@ TABLE: tuple[Allowed, ...] = (
     Allowed(S.EXECUTING, S.WATCHING, "bot", "all steps are done"),
     Allowed(S.EXECUTING, S.STUCK, "bot", "a later step was refused, or writing was frozen in between"),
     *(row for row in _back(S.EXECUTING, "the first step was refused by the cluster; nothing was done") if row.to_state is not S.STUCK),
+    Allowed(S.WATCHING, S.EXECUTING, "bot", "the rollout is through, and steps were kept for then"),
     Allowed(S.WATCHING, S.VERIFYING, "bot", "the rollout is done"),
     Allowed(S.WATCHING, S.STUCK, "bot", "the rollout cannot go on, or took too long"),
     Allowed(S.VERIFYING, S.VERIFIED, "bot", "the new process got past the point where the old one died"),

@@ -341,6 +341,7 @@ class Step:
     object: ObjectRef
     says: Text
     patch: tuple[Mapping[str, Any], ...] = ()
+    after_rollout: bool = False  # only once the rollout that the steps before it began is through (an undo that puts the strategy back)
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,6 +523,19 @@ class Operation:
     rollout: Rollout | None = None
     outcome: Outcome | None = None
     watch_until: datetime | None = None
+    sending: int | None = None  # the step that is being sent; after a crash nobody knows whether it arrived
+    ended: Words | None = None  # why it ended without being carried out: rejected, expired, changed meanwhile, refused
+    audit_head: str = ""  # head of the audit trail when the outcome was kept; posted with it
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The press that is being worked on (planning): kept with the Case, so that a killed process still knows who wanted what."""
+
+    actor: Actor
+    conversation: Conversation
+    verb: str  # apply | undo
+    index: int = 0  # of the recommendation, for apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,8 +557,12 @@ class Case:
     handout: Handout | None = None
     differences: tuple[Difference, ...] = ()
     trouble: Words | None = None  # why the check failed, the plan was refused, and so on
-    posts: Mapping[str, str] = field(default_factory=dict)
+    posts: Mapping[str, str] = field(default_factory=dict)  # an empty id: posting was tried, and whether it arrived is not known
     history: tuple[Move, ...] = ()
+    asked: Asked | None = None
+    asked_again: tuple[str, ...] = ()  # ids of those who pressed Try again: they asked for the check, too
+    handled: tuple[str, ...] = ()  # keys of presses that had their effect
+    announced: Mapping[str, str] = field(default_factory=dict)  # purpose -> fingerprint of what its message shows
 
 
 @dataclass(frozen=True, slots=True)
