@@ -16,7 +16,7 @@ from bot.evidence.xid import xids
 from bot.model import Fact, Gap, Place, Value
 
 MAX_BYTES = 64 * 2**20  # of the end of a longer log, which is the newest
-MAX_LINES = 20_000  # that are looked at closely
+MAX_LINES = 8_000  # that are looked at closely
 MAX_KILLS = 50
 BLOCK = 400  # lines after a header that may belong to its table
 LINE = 4096  # bytes of one line

@@ -224,6 +224,8 @@ def _looks(kind: str, spec: Node, status: Node, add: _Add) -> None:
     node = spec.at("name") or status.at("name")
     add("looks", looks, node)
     add("words", words, spec.at("args") or spec.at("command"))
+    env = tuple(f"{pair.text('name')}={pair.text('value')}"[:400] for pair in spec.each("env") if pair.text("name"))
+    add("env", env[:100] or None, spec.at("env"))
     add("shell", _shell(spec, words), spec.at("command") or spec.at("args"))
 
 

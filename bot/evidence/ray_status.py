@@ -1,0 +1,120 @@
+"""`ray_status.txt`: `ray status` (both autoscaler versions). What the cluster has, uses and is asked for; not why.
+
+Facts: `ray.<name>`; sizes in bytes, GPUs as numbers.
+"""
+
+import re
+from collections.abc import Callable
+
+from bot.evidence.reading import Reading
+from bot.evidence.sections import Line, sections
+from bot.model import Fact, Gap, Value
+from bot.units import size_of
+
+_Emit = Callable[[str, Value, Line], None]
+_USAGE = re.compile(r"^\s*([\d.]{1,20})(\w{0,3})/([\d.]{1,20})(\w{0,3}) ([\w:.-]{1,80})")
+_BUNDLES = re.compile(r"\{([^{}]{0,400})\}(?:: | \* )(\d{1,6})\+?")
+_RESOURCE = re.compile(r"'?\"?(GPU|CPU|memory|accelerator_type:[\w-]+|node:[\w.:_-]+)'?\"?: ?([\d.]{1,20})")
+_HEADS = (
+    "Active:",
+    "Idle:",
+    "Pending:",
+    "Recent failures:",
+    "Healthy:",
+    "Resources",
+    "Usage:",
+    "Total Usage:",
+    "Demands:",
+    "Total Demands:",
+    "Constraints:",
+    "Total Constraints:",
+    "Node status",
+)
+_PHRASES = (
+    ("infeasible", re.compile(r"No available node types can fulfill resource requests?|cannot be scheduled right now|Insufficient resources")),
+    (
+        "no_answer",
+        re.compile(r"Ray cluster is not found|Could not find any running Ray instance|Failed to (?:connect|get).{0,40}GCS|ConnectionError", re.IGNORECASE),
+    ),
+)
+
+
+def read(data: bytes, source: str) -> Reading:
+    """Facts of the last status in the file."""
+    facts: dict[str, Fact] = {}
+
+    def emit(name: str, value: Value, line: Line) -> None:
+        facts[f"ray.{name}"] = Fact(f"ray.{name}", value, line.place(source))
+
+    head = ""
+    demands: list[tuple[float, Line, str]] = []
+    nodes = 0
+    for section in sections(data):
+        for line in section.lines:
+            text = line.text.strip()
+            if "Autoscaler status" in text:
+                head, demands, nodes = "", [], 0
+                emit("looked", True, line)
+            elif text in _HEADS:
+                head = text.rstrip(":").removeprefix("Total ")
+            elif head in ("Active", "Idle", "Healthy") and re.match(r"\d+ \S", text):
+                nodes += int(re.match(r"\d{1,6}", text)[0])  # type: ignore[index]
+                emit("nodes", nodes, line)
+            elif head == "Usage":
+                _usage(text, line, emit)
+            elif head == "Demands":
+                demands += _demand(text, line)
+            elif head == "Recent failures" and text.startswith(("(", "-")) is False:
+                emit("failure", text[:200], line)
+            _phrases(text, line, emit)
+    _demanded(demands, emit)
+    if not facts:
+        return Reading(gaps=(Gap(source, "no ray status in it", "how many GPUs the Ray cluster has and what waits for them"),))
+    return Reading(tuple(facts.values()), ("ray.",) if "ray.looked" in facts else ())
+
+
+def _usage(text: str, line: Line, emit: _Emit) -> None:
+    found = _USAGE.match(text)
+    if not found:
+        return
+    used, total = _amount(found[1], found[2]), _amount(found[3], found[4])
+    if used is None or total is None:
+        return
+    names = {"GPU": "gpu", "CPU": "cpu", "memory": "memory", "object_store_memory": "object_store"}
+    name = names.get(found[5])
+    if name:
+        emit(f"{name}_used", used, line)
+        emit(f"{name}_total", total, line)
+
+
+def _amount(number: str, unit: str) -> float | None:
+    try:
+        return float(size_of(number, unit)) if unit else float(number)
+    except ValueError:
+        return None
+
+
+def _demand(text: str, line: Line) -> list[tuple[float, Line, str]]:
+    """(GPUs asked for, line, kind) of one demand line; of a placement group the sum of its bundles, of single tasks one of them."""
+    gpus, largest = 0.0, 0.0
+    for bundle in _BUNDLES.finditer(text):
+        resources = dict(_RESOURCE.findall(bundle[1]))
+        each = _amount(resources.get("GPU", "0"), "") or 0.0
+        gpus += each * int(bundle[2])
+        largest = max(largest, each)
+    if "placement group" in text:
+        return [(gpus, line, "placement group")]
+    return [(largest, line, "task")] if text.startswith("{") else []
+
+
+def _demanded(demands: list[tuple[float, Line, str]], emit: _Emit) -> None:
+    if demands:
+        gpus, line, kind = max(demands, key=lambda demand: demand[0])
+        emit("demand", kind, line)
+        emit("gpu_demand", gpus, line)
+
+
+def _phrases(text: str, line: Line, emit: _Emit) -> None:
+    for name, pattern in _PHRASES:
+        if pattern.search(text):
+            emit(name, True, line)
