@@ -167,7 +167,9 @@ class CaseStore(Protocol):
 class JobQueue(Protocol):
     """Runs named jobs, at least once each, with a lease; knows names and case ids, not use-cases."""
 
-    def register(self, name: str, work: Callable[[Job], None], *, time_to_run_s: float = 60) -> None: ...
+    def register(self, name: str, work: Callable[[Job], None], *, time_to_run_s: float = 60, attempts: int = 5) -> None:
+        """What a job of that name does. An attempt that raises Temporary, VersionConflict or an unforeseen error is made again after a growing pause,
+        a Permanent or UserError is not; a job that is given up becomes one named "given_up" with `job` and `error` in its parameters."""
 
     def put(self, job: Job) -> None:
         """Durable when it returns. A waiting job of the same non-empty key is kept and this one dropped."""

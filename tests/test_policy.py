@@ -8,7 +8,20 @@ import pytest
 
 from bot.errors import Refused
 from bot.model import (
-    Actor, Alert, Bound, Case, Conversation, Expectation, ObjectRef, Operation, Person, Remediation, Request, State, Target, TargetQuery,
+    Actor,
+    Alert,
+    Bound,
+    Case,
+    Conversation,
+    Expectation,
+    ObjectRef,
+    Operation,
+    Person,
+    Remediation,
+    Request,
+    State,
+    Target,
+    TargetQuery,
 )
 from bot.policy import ApproverRule, Policy, Reach, ReadRule, askers
 
