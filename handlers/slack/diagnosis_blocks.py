@@ -1,0 +1,199 @@
+"""What was found, as blocks: the summary at the top, the evidence with the ledger, the recommendations. Pure.
+
+Quoted lines stand in preformatted rich text, which Slack does not parse; everything else from outside is escaped.
+"""
+
+from bot.model import Case, Certainty, Diagnosis, Gap, Ledger, Predicted, Quote, Recommendation, State
+from bot.units import in_gib
+from handlers.messages import Trusted
+from handlers.slack import kit
+from handlers.slack.kit import Block
+from handlers.slack.page import Page, grouped, shown
+
+_QUOTES, _AGAINST, _GAPS, _RECOMMENDATIONS, _WILL_NOT_HELP = 8, 3, 8, 6, 8
+# Knobs that are arguments of the server: shown as they are typed.
+_ARGUMENTS = frozenset(
+    {
+        "gpu_memory_utilization", "kv_cache_memory_bytes", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel_size",
+        "kv_cache_dtype", "swap_space", "enforce_eager",
+    }
+)
+_LEDGER = (
+    "requested_bytes", "weights_bytes", "activation_peak_bytes", "non_torch_bytes", "cudagraph_estimate_bytes", "cudagraph_bytes",
+    "residual_bytes", "available_kv_bytes", "needed_kv_bytes",
+)  # fmt: skip
+
+
+def top(page: Page) -> list[Block]:
+    """The message that a phone shows: progress while it works, then mechanism, fix, state."""
+    case = page.case
+    if case.diagnosis is None or case.state in (State.RECEIVED, State.CHECKING):
+        return _working(page)
+    blocks = [kit.section(_headline(page, case.diagnosis))]
+    first = case.diagnosis.recommendations[0] if case.diagnosis.recommendations else None
+    blocks.append(kit.section(_fix(page, first)))
+    blocks += kit.actions([*_apply_buttons(page, most=1), *page.buttons(("retry",))])
+    return [*blocks, kit.context(state_line(page))]
+
+
+def _working(page: Page) -> list[Block]:
+    case = page.case
+    if case.state in (State.CHECK_FAILED, State.CLOSED) and case.trouble:
+        blocks = [kit.section(page.say("top_failed", what=page.what())), kit.section(page.say(case.trouble.key, **case.trouble.parameters))]
+        return [*blocks, *_alert(page), *kit.actions(page.buttons(("retry",))), kit.context(state_line(page))]
+    blocks = [kit.section(page.say("top_looking", what=page.what())), *_alert(page)]
+    if case.progress:
+        rows = [f"{page.label(f'progress_{line.state}')}: {kit.escape(page.label(line.name))}{f' ({kit.escape(line.detail)})' if line.detail else ''}" for line in case.progress]
+        blocks.append(kit.context("\n".join(rows)))
+    return [*blocks, kit.context(state_line(page))]
+
+
+def _alert(page: Page) -> list[Block]:
+    alert = page.case.request.alert
+    return [kit.context(page.say("alert_line", title=alert.title, source=page.label(alert.source), url=alert.url))] if alert else []
+
+
+def state_line(page: Page) -> str:
+    """Where the Case stands, in one line."""
+    case = page.case
+    until = kit.moment(case.operation.expires_at) if case.operation else ""
+    return page.say("state", state=page.label(f"state_{case.state.value}"), until=until if case.state is State.AWAITING_APPROVAL else "")
+
+
+def _headline(page: Page, diagnosis: Diagnosis) -> str:
+    certainty = page.label("certainty_unknown" if diagnosis.cause == "unknown" else f"certainty_{diagnosis.certainty.value}")
+    engine = f"vLLM {diagnosis.engine_version}" if diagnosis.engine_version else ""
+    return page.say("top_summary", what=page.what(), engine=engine, summary=diagnosis.summary.say(page.language), certainty=certainty)
+
+
+def _fix(page: Page, first: Recommendation | None) -> str:
+    if first is None or first.remedy == "none":
+        return page.say("top_no_fix", why=first.why.say(page.language) if first else "")
+    return page.say("top_fix", change=Trusted(change(page, first)), effect=first.effect.say(page.language))
+
+
+def change(page: Page, recommendation: Recommendation) -> str:
+    """`--max-model-len 131072 -> 57344`, or the remedy in words with its sizes."""
+    old, new = shown(recommendation.from_value, recommendation.remedy), shown(recommendation.to_value, recommendation.remedy)
+    if not new:
+        return kit.escape(page.remedy(recommendation.remedy, recommendation.direction))
+    arrow = f"{kit.escape(old)} -> {kit.escape(new)}" if old else kit.escape(new)
+    if recommendation.remedy in _ARGUMENTS:
+        return f"`--{recommendation.remedy.replace('_', '-')} {arrow}`"
+    return f"{kit.escape(page.remedy(recommendation.remedy, recommendation.direction))}: `{arrow}`"
+
+
+def _apply_buttons(page: Page, most: int) -> list[Block]:
+    return [page.button(button) for button in page.case.buttons if button.verb == "apply"][:most]
+
+
+# ---------------------------------------------------------------- the evidence
+
+
+def evidence(page: Page) -> list[Block]:
+    """The proof: quoted lines with their places, the ledger, what speaks against it, what could not be read."""
+    diagnosis = page.case.diagnosis
+    if diagnosis is None:
+        return [kit.section(page.say("evidence_none"))]
+    blocks = [kit.section(f"*{page.label('evidence')}*")]
+    blocks += _ledger(page, diagnosis.ledger)
+    blocks += _quotes(page, diagnosis.evidence[:_QUOTES])
+    if diagnosis.against:
+        blocks += [kit.section(f"*{page.label('against')}*"), *_quotes(page, diagnosis.against[:_AGAINST])]
+    if len(diagnosis.evidence) > _QUOTES:
+        blocks.append(kit.context(page.say("more_evidence", count=len(diagnosis.evidence) - _QUOTES)))
+    return [*blocks, *gaps(page, diagnosis.gaps)]
+
+
+def _quotes(page: Page, quotes: tuple[Quote, ...]) -> list[Block]:
+    elements = []
+    for quote in quotes:
+        place = f"{quote.source}:{quote.line}" if quote.line else quote.source
+        elements += [kit.line(f"{quote.says.say(page.language)} ({place})"), kit.preformatted(quote.quote, 600)]
+    return kit.rich(elements)
+
+
+def _ledger(page: Page, ledger: Ledger | None) -> list[Block]:
+    """The memory ledger in GiB; rows that were neither printed nor derivable are left out."""
+    if ledger is None:
+        return []
+    rows = [(name, getattr(ledger, name)) for name in _LEDGER]
+    there = [(name, size) for name, size in rows if size is not None]
+    if not there:
+        return []
+    head = page.label("ledger_of") if ledger.total_bytes is None else f"{page.label('ledger_of_total')} {in_gib(ledger.total_bytes):.2f} GiB"
+    if ledger.ranks_seen > 1 and ledger.rank is not None:
+        head += f", {page.label('ledger_rank')} {ledger.rank}"
+    body = [(page.label(f"ledger_{name}"), f"{in_gib(size):.2f}" + _about(page, ledger, name)) for name, size in there]
+    return kit.table([(head, "GiB"), *body])
+
+
+def _about(page: Page, ledger: Ledger, name: str) -> str:
+    if name == "requested_bytes" and ledger.utilization is not None:
+        return f" ({page.label('utilization')} {ledger.utilization:g})"
+    if name == "available_kv_bytes" and ledger.kv_tokens is not None:
+        return f" = {grouped(ledger.kv_tokens)} {page.label('tokens')}"
+    if name == "needed_kv_bytes" and ledger.max_model_len is not None:
+        return f" ({grouped(ledger.max_model_len)} {page.label('tokens')})"
+    return f" ({page.label('derived')})" if name in ledger.derived else ""
+
+
+def gaps(page: Page, missing: tuple[Gap, ...]) -> list[Block]:
+    """What could not be read, why, and whether it matters. One line a gap."""
+    if not missing:
+        return []
+    lines = []
+    for gap in missing[:_GAPS]:
+        matters = {True: page.label("gap_matters"), False: page.label("gap_does_not_matter"), None: ""}[gap.matters]
+        lines.append(page.say("gap", source=gap.source, reason=page.label(gap.reason) if gap.reason == "absent" else gap.reason, would_tell=gap.would_tell, matters=matters))
+    return [kit.section(f"*{page.label('not_read')}*\n" + "\n".join(lines))]
+
+
+# ---------------------------------------------------------------- the recommendations
+
+
+def recommendation(page: Page) -> list[Block]:
+    """What to change, from what to what, and why; what will not help; what else it could be."""
+    diagnosis = page.case.diagnosis
+    if diagnosis is None or not (diagnosis.recommendations or diagnosis.will_not_help):
+        return [kit.section(page.say("top_no_fix", why=""))]
+    blocks = [kit.section(f"*{page.label('recommendations')}*")]
+    for index, each in enumerate(diagnosis.recommendations[:_RECOMMENDATIONS]):
+        blocks.append(kit.section(_recommended(page, index, each), _button_of(page.case, page, index)))
+    if diagnosis.will_not_help:
+        lines = [page.say("will_not_help_line", remedy=page.remedy(each.remedy, each.direction), why=each.why.say(page.language)) for each in diagnosis.will_not_help[:_WILL_NOT_HELP]]
+        blocks.append(kit.section(f"*{page.label('will_not_help')}*\n" + "\n".join(lines)))
+    if diagnosis.runners_up:
+        others = ", ".join(f"{kit.escape(page.cause(each.cause))} ({page.label(f'certainty_{each.certainty.value}')})" for each in diagnosis.runners_up[:4])
+        blocks.append(kit.context(f"{page.label('runners_up')}: {others}"))
+    if diagnosis.certainty is not Certainty.CERTAIN:
+        blocks += gaps(page, tuple(gap for gap in diagnosis.gaps if gap.matters is not False))
+    return blocks
+
+
+def _recommended(page: Page, index: int, each: Recommendation) -> str:
+    return page.say(
+        "recommendation_item", number=index + 1, change=Trusted(change(page, each)), why=each.why.say(page.language), effect=each.effect.say(page.language),
+        predicted=predicted(page, each.predicted), risk=page.label(f"risk_{each.risk}"),
+    )  # fmt: skip
+
+
+def predicted(page: Page, numbers: Predicted | None) -> str:
+    """What a size change leads to, in one piece; empty when nothing is known."""
+    if numbers is None:
+        return ""
+    parts = []
+    if numbers.available_kv_bytes is not None:
+        parts.append(f"{page.label('cache')} {in_gib(numbers.available_kv_bytes):.2f} GiB")
+    if numbers.kv_tokens is not None:
+        parts.append(f"{grouped(numbers.kv_tokens)} {page.label('tokens')}")
+    if numbers.max_concurrency is not None:
+        parts.append(f"{page.label('at_once')} {numbers.max_concurrency:.2f}")
+    if numbers.free_bytes is not None:
+        parts.append(f"{page.label('left_free')} {in_gib(numbers.free_bytes):.2f} GiB")
+    return ", ".join(parts)
+
+
+def _button_of(case: Case, page: Page, index: int) -> Block | None:
+    found = next((button for button in case.buttons if button.verb == "apply" and button.index == index), None)
+    return page.button(found) if found else None

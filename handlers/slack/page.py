@@ -1,0 +1,94 @@
+"""What every message needs while it is written: the words of one language, who may approve, and the buttons of the Case. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.model import Button, Case, Text
+from bot.units import as_quantity
+from handlers import messages
+from handlers.slack import kit
+from handlers.slack.kit import Block
+
+ACTION = "oom.press"  # a button's action_id begins with it; the verb behind it only says how to ask back, the server side goes by the id
+ASKS_BACK = frozenset({"reject"})  # verbs that open a modal first
+_STYLES = {"approve": "primary", "undo": "danger"}
+_BYTES = frozenset({"kv_cache_memory_bytes", "memory_limit", "memory_request", "shm_size", "init_container_memory", "sidecar_memory", "ephemeral_storage", "ray_object_store"})
+
+Value = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One message being written. `approvers` are ids of groups and people."""
+
+    case: Case
+    language: str
+    approvers: tuple[str, ...] = ()
+
+    def say(self, key: str, **parameters: object) -> str:
+        return messages.of_the_bot(kit.escape).say(key, self.language, **parameters)
+
+    def label(self, name: str) -> str:
+        return messages.of_the_bot(kit.escape).label(name, self.language)
+
+    def text(self, text: Text) -> str:
+        """A sentence of ours that may hold names from outside: escaped."""
+        return kit.escape(text.say(self.language))
+
+    def remedy(self, remedy: str, direction: str) -> str:
+        name = f"{remedy}:{direction}" if direction else remedy
+        return messages.of_the_bot(kit.escape).remedy(name, self.language)
+
+    def what(self) -> str:
+        """The target as it was found, else as it was asked for."""
+        return str(self.case.target) if self.case.target else self.case.request.query.text
+
+    def cause(self, cause: str) -> str:
+        return messages.of_the_bot(kit.escape).cause(cause, self.language)
+
+    def buttons(self, verbs: Sequence[str], remediation_id: str | None = None) -> list[Block]:
+        """The Case's buttons with these verbs, in the order of the verbs; with `remediation_id`, only those of that plan and of none."""
+        chosen = [
+            button
+            for verb in verbs
+            for button in self.case.buttons
+            if button.verb == verb and (remediation_id is None or button.remediation_id in ("", remediation_id))
+        ]
+        return [self.button(each) for each in chosen]
+
+    def button(self, button: Button, text: str = "") -> Block:
+        """The face of a button. What leaves is an opaque id (`value`); `action_id` must differ within a message."""
+        action_id = f"{ACTION}.{button.verb}.{button.index}"
+        words = text or self.label(f"button_{button.verb}")
+        if button.verb in ASKS_BACK:
+            return kit.button(f"{words}...", action_id, button.id)
+        return kit.button(words, action_id, button.id, style=_STYLES.get(button.verb, ""), confirm=self._confirm(button))
+
+    def _confirm(self, button: Button) -> Block | None:
+        """Approve asks once more, and says again what it is about."""
+        operation = self.case.operation
+        if button.verb != "approve" or operation is None:
+            return None
+        plan = operation.remediation
+        words = self.say("confirm_approve", object=plan.object, what=self.change_of(plan.remedy))
+        return kit.confirm(self.label("confirm_title"), words, self.label("button_approve"), self.label("button_cancel"))
+
+    def change_of(self, remedy_id: str) -> str:
+        remedy, _, direction = remedy_id.partition(":")
+        return self.remedy(remedy, direction)
+
+
+def shown(value: Value, remedy: str) -> str:
+    """A size or number for people: 131072 -> "131072", bytes of memory knobs as "24Gi", 0.94 -> "0.94"."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and remedy in _BYTES and value >= 1 << 20:
+        return as_quantity(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def grouped(number: int | float) -> str:
+    """A count for people: 57,776."""
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.2f}"

@@ -1,0 +1,166 @@
+"""What is to be done and what became of it, as blocks: the preview, the rollout, the outcome, what is handed out, what differs. Pure."""
+
+import json
+from typing import Any
+
+from bot.model import Case, Difference, Operation, Outcome, Remediation, Rollout, State, StepKind, Verdict
+from bot.units import duration
+from handlers.messages import Trusted
+from handlers.slack import kit
+from handlers.slack.diagnosis_blocks import predicted
+from handlers.slack.kit import Block
+from handlers.slack.page import Page
+
+_DIFFERENCES = 8
+
+
+def operation_with(case: Case, *, plan: str = "", operation: str = "") -> Operation | None:
+    """The Case's operation with this plan's id or this operation's id, whether it is the current one or an ended one."""
+    everything = [*([case.operation] if case.operation else []), *reversed(case.operations)]
+    return next((each for each in everything if each.remediation.id == plan or each.id == operation), None)
+
+
+# ---------------------------------------------------------------- the preview
+
+
+def plan(page: Page, plan_id: str) -> list[Block]:
+    """The preview: exactly what would be written, what it costs, how to undo it, who may approve until when."""
+    operation = operation_with(page.case, plan=plan_id)
+    if operation is None:
+        return [kit.section(page.say("plan_gone"))]
+    remediation = operation.remediation
+    title = page.say("plan_title" if remediation.direction == "apply" else "plan_title_undo", object=remediation.object, what=page.change_of(remediation.remedy))
+    blocks = [kit.section(title), *kit.rich([kit.preformatted(remediation.diff, 2800)] if remediation.diff else [])]
+    blocks += _steps(page, remediation)
+    if remediation.notes:
+        blocks.append(kit.section("\n".join(page.text(note) for note in remediation.notes)))
+    effect = predicted(page, remediation.expects.predicted)
+    if effect:
+        blocks.append(kit.section(page.say("plan_effect", effect=effect)))
+    blocks.append(kit.context(page.say("plan_digest", digest=remediation.digest[:12], risk=page.label(f"risk_{remediation.risk}"))))
+    return [*blocks, *_decision(page, operation)]
+
+
+def _steps(page: Page, remediation: Remediation) -> list[Block]:
+    """Every write, when there is more than the one that the diff shows."""
+    if len(remediation.steps) < 2:
+        return []
+    lines = [f"{number}. {page.text(step.says)} ({page.label(f'step_{StepKind(step.kind).value}')}: {kit.escape(str(step.object))})" for number, step in enumerate(remediation.steps, 1)]
+    return [kit.section(f"*{page.label('steps')}*\n" + "\n".join(lines))]
+
+
+def _decision(page: Page, operation: Operation) -> list[Block]:
+    if operation.ended is not None:
+        ended = page.say(operation.ended.key, **operation.ended.parameters)
+        return [kit.section(page.say("plan_ended", why=Trusted(ended))), *kit.actions(page.buttons(("preview_again",)))]
+    if operation.approvals:
+        return [kit.section(_approved(page, operation))]
+    if page.case.state is not State.AWAITING_APPROVAL:
+        return [kit.context(page.label(f"state_{page.case.state.value}"))]
+    who = Trusted(", ".join(kit.mention(each) for each in page.approvers))
+    words = page.say("plan_needs", who=who, not_who=_not_these(page, operation), until=kit.moment(operation.expires_at))
+    return [kit.section(words), *kit.actions(page.buttons(("approve", "reject"), operation.remediation.id))]
+
+
+def _not_these(page: Page, operation: Operation) -> Trusted:
+    """Who is too much involved to approve: who asked, who pressed Apply."""
+    asker = page.case.request.actor
+    people = [operation.requested_by.id]
+    if asker.origin == "slack" and operation.remediation.direction == "apply":
+        people += [asker.id, *page.case.asked_again]
+    return Trusted(", ".join(kit.mention(each) for each in dict.fromkeys(people)))
+
+
+def _approved(page: Page, operation: Operation) -> str:
+    approval = operation.approvals[-1]
+    started = kit.moment(operation.started_at) if operation.started_at else ""
+    return page.say("plan_approved", who=kit.mention(approval.actor.id), at=kit.moment(approval.at), started=started)
+
+
+# ---------------------------------------------------------------- the outcome
+
+
+def outcome(page: Page, operation_id: str) -> list[Block]:
+    """From the first write to the end: rollout, stuck, verified or not, undone."""
+    operation = operation_with(page.case, operation=operation_id)
+    if operation is None:
+        return [kit.section(page.say("plan_gone"))]
+    title = page.say("outcome_title" if operation.remediation.direction == "apply" else "outcome_title_undo", object=operation.remediation.object, what=page.change_of(operation.remediation.remedy))
+    blocks = [kit.section(title)]
+    if operation.approvals:
+        blocks.append(kit.context(_approved(page, operation)))
+    if operation.outcome is not None:
+        blocks += _ended(page, operation, operation.outcome)
+    elif operation is page.case.operation and page.case.state is State.STUCK:
+        blocks.append(kit.section(_stuck(page, operation)))
+    else:
+        blocks.append(kit.section(_running(page, operation)))
+    if operation is page.case.operation:
+        if page.case.state is State.LEFT:
+            blocks.append(kit.context(page.label("state_left")))
+        blocks += kit.actions(page.buttons(("wait", "undo", "leave"), operation.remediation.id))
+    return blocks
+
+
+def _running(page: Page, operation: Operation) -> str:
+    rollout, steps = operation.rollout, len(operation.remediation.steps)
+    if rollout is None:
+        return page.say("outcome_writing", done=operation.next_step, steps=steps)
+    ready = {"ready": rollout.ready, "wanted": rollout.wanted, "elapsed": _elapsed(page.case, operation)}
+    return page.say("outcome_verifying" if page.case.state is State.VERIFYING else "outcome_rolling", **ready)
+
+
+def _elapsed(case: Case, operation: Operation) -> str:
+    return duration((case.updated_at - operation.started_at).total_seconds()) if operation.started_at else ""
+
+
+def _stuck(page: Page, operation: Operation) -> str:
+    rollout = operation.rollout or Rollout(0, 0, 0, False)
+    trouble = page.case.trouble
+    why = page.say(trouble.key, **trouble.parameters) if trouble else kit.escape(page.label(f"stuck_{rollout.stuck or 'took_too_long'}"))
+    return page.say("outcome_stuck", why=Trusted(why), detail=rollout.detail, ready=rollout.ready, wanted=rollout.wanted)
+
+
+def _ended(page: Page, operation: Operation, result: Outcome) -> list[Block]:
+    verdict = page.label(f"verdict_{Verdict(result.verdict).value}")
+    blocks = [kit.section(page.say("outcome_end", verdict=verdict, at=kit.moment(result.at), says=result.says.say(page.language)))]
+    if result.diagnosis is not None and result.verdict is Verdict.FAILED:
+        blocks.append(kit.section(page.say("outcome_new_diagnosis", summary=result.diagnosis.summary.say(page.language))))
+    if operation.watch_until and result.verdict is Verdict.VERIFIED and page.case.state is State.VERIFIED:
+        blocks.append(kit.context(page.say("outcome_watching", until=kit.moment(operation.watch_until))))
+    if operation.audit_head:
+        blocks.append(kit.context(page.say("audit_head", head=operation.audit_head[:16])))
+    return blocks
+
+
+# ---------------------------------------------------------------- notes
+
+
+def note(page: Page) -> list[Block]:
+    """What a person has to know in between: a plan that was refused, a patch to paste, what somebody else changed."""
+    case, blocks = page.case, []
+    if case.trouble is not None:
+        blocks.append(kit.section(page.say(case.trouble.key, **case.trouble.parameters)))
+    if case.differences:
+        blocks += _differences(page, case.differences)
+    if case.handout is not None:
+        words = page.say("handout", what=page.change_of(case.handout.remedy), reason=case.handout.reason.say(page.language))
+        blocks += [kit.section(words), *kit.rich([kit.preformatted(case.handout.paste, 2800)])]
+    return [*(blocks or [kit.section(state_of(page))]), *kit.actions(page.buttons(("preview_again",)))]
+
+
+def state_of(page: Page) -> str:
+    return page.say("state", state=page.label(f"state_{page.case.state.value}"), until="")
+
+
+def _differences(page: Page, differences: tuple[Difference, ...]) -> list[Block]:
+    blocks = [kit.section(page.say("differences"))]
+    for each in differences[:_DIFFERENCES]:
+        who = page.say("difference", path=each.path, who=each.who)
+        blocks += [kit.section(who), *kit.rich([kit.preformatted(f"- {_value(each.before)}\n+ {_value(each.now)}", 500)])]
+    return blocks
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return text.replace("\n", " ")
