@@ -300,6 +300,8 @@ class Ledger:
     derived: tuple[str, ...] = ()
     residual_bytes: int | None = None
     failed: str | None = None
+    estimate_in_sum: bool | None = None  # whether the graph estimate is taken off the budget (by which sum closes, else by version)
+    plain_attention: bool | None = None  # False: hybrid, bytes per token change with the length; None: not shown
     notes: tuple[Text, ...] = ()  # what is odd: a sum that does not close, another utilisation than stated, one rank seen of several
 
 

@@ -17,7 +17,7 @@ _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?")
 # Families whose layers do not all keep the whole context (sliding window, state space, linear attention, compressed attention).
 # Bytes per token then change with the length, so that no length may be extrapolated.
 _HYBRID = re.compile(
-    r"gemma-?[234]|gemma3|gpt-oss|qwen3-next|qwen3\.[5-9]|jamba|mamba|bamba|zamba|nemotron-?(h|nano|3)|falcon-?h1|granite-?4|deepseek-?v4|kimi-(linear|k3)"
+    r"gemma[- ]?[234]|gpt-oss|qwen3-next|qwen3\.[5-9]|jamba|mamba|bamba|zamba|nemotron-?(h|nano|3)|falcon-?h1|granite-?4|deepseek-?v4|kimi-(linear|k3)"
     r"|mimo-v2|minimax-(text|m1)|llama-?4|command-?(r7b|a)|lfm2|plamo|ring-|ling-2\.5|step-?3|olmo-?3|exaone-?4|hunyuan.*hybrid|rwkv",
     re.IGNORECASE,
 )

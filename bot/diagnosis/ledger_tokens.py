@@ -1,0 +1,71 @@
+"""Bytes a token: from the lines of the log itself, and only where every layer keeps the whole context.
+
+For hybrid models (sliding window, state space, compressed attention) bytes a token change with the length: the answer is None.
+"""
+
+import math
+from collections.abc import Mapping
+
+from bot.diagnosis.ledger_engine import EngineFacts
+from bot.units import GIB
+
+_SWAP = 4 * GIB  # V0 reserves 4 GiB of host memory a card for swapped blocks, unless told otherwise
+_HALF = 0.005 * GIB  # printed with two decimals
+
+
+def is_v0(values: Mapping[str, int | float], engine: EngineFacts) -> bool:
+    """Whether the V0 engine printed this: only it counts host blocks."""
+    return "cpu_blocks" in values or engine.before(8) is True
+
+
+def plain_attention(values: Mapping[str, int | float], engine: EngineFacts) -> bool | None:
+    """True when the lines prove that need grows linearly with the length, False when they or the model's family prove that it does not, else None."""
+    if engine.known_hybrid:
+        return False
+    linear = _linear(values)
+    if linear is not None:
+        return linear
+    if is_v0(values, engine):
+        return True
+    tokens, length, concurrency = values.get("kv_tokens"), values.get("max_model_len"), values.get("max_concurrency")
+    if tokens and length and concurrency is not None:
+        if abs(tokens / length - concurrency) > 0.011 + 0.003 * concurrency:
+            return False
+        if engine.before(20) or engine.hybrid is False:  # later versions print the tokens as concurrency x length: equality proves nothing
+            return True
+    return True if engine.hybrid is False else None
+
+
+def _linear(values: Mapping[str, int | float]) -> bool | None:
+    """Whether the printed longest length is the one that a linear need gives. Small fixed parts (under 1 %) pass."""
+    needed, available, length, longest = (values.get(name) for name in ("needed", "available", "max_model_len", "estimated_max_len"))
+    if not (needed and length and longest and available and available > 0):
+        return None
+    expected = available / needed * length
+    slack = _HALF / available + _HALF / needed + 0.003 + 16 / expected
+    return abs(longest - expected) <= slack * expected
+
+
+def bytes_per_token(values: Mapping[str, int | float], engine: EngineFacts) -> float | None:
+    """Bytes of cache a token takes on the ruling rank, from the line with the most digits; None for hybrids and when nothing tells it."""
+    if plain_attention(values, engine) is not True:
+        return None
+    needed, length = values.get("needed"), values.get("max_model_len")
+    available, tokens = values.get("available"), values.get("kv_tokens")
+    found: list[tuple[float, float]] = []  # relative error, bytes a token
+    if needed and length:
+        found.append((_HALF / needed, needed / _blocks(length, block_size(values, engine))))
+    if available and tokens and available > 0 and not values.get("tokens_of_other_rank"):
+        found.append((_HALF / available + 8 / tokens, available / tokens))
+    if values.get("cpu_blocks", 0) > 0:
+        found.append((1 / values["cpu_blocks"], _SWAP / (values["cpu_blocks"] * block_size(values, engine))))
+    return min(found)[1] if found else None
+
+
+def block_size(values: Mapping[str, int | float], engine: EngineFacts) -> int:
+    """Tokens in a block: as set or printed, else 16."""
+    return int(engine.block_size or values.get("block_size") or 16)
+
+
+def _blocks(length: float, block: int) -> int:
+    return math.ceil(length / block) * block
