@@ -1,0 +1,141 @@
+"""What the files about a host prove together: the incident's container, the kernel's kill of it, the events around its end, and sums over them.
+
+`derive` is pure and calm: a fact that cannot be derived is left out, so that signatures see it as unknown.
+"""
+
+from bot.diagnosis import host_container, host_events, host_kernel
+from bot.diagnosis.host_records import flag, number, text
+from bot.facts import Facts
+from bot.model import Fact, Place, Value
+from bot.units import GIB
+
+
+def derive(facts: Facts) -> Facts:
+    """All cross-file facts of the host side."""
+    facts = host_container.derive(facts)
+    facts = host_kernel.derive(facts)
+    facts = host_events.derive(facts)
+    for step in (_ending, _disruption, _cgroup, _shm, _node, _ray, _gpus):
+        facts = facts.with_facts(step(facts))
+    return facts
+
+
+def _fact(facts: Facts, name: str, value: Value, *near: str) -> Fact:
+    return Fact(name, value, _place(facts, *near))
+
+
+def _place(facts: Facts, *names: str) -> Place | None:
+    for name in names:
+        fact = facts.fact(name)
+        if fact is not None and fact.place is not None:
+            return fact.place
+    return None
+
+
+def _ending(facts: Facts) -> list[Fact]:
+    """Invented and lost exit codes: 137 that the kubelet made up, 255 of a runtime that lost the task."""
+    code, reason = number(facts, "container.exit_code"), text(facts, "container.reason")
+    if code is None:
+        return []
+    lost = reason in ("ContainerStatusUnknown", "Unknown") or (code == 255 and not reason)
+    signal = int(code) - 128 if 128 < code < 165 else 0
+    found = [_fact(facts, "termination.invented", lost, "container.reason", "container.exit_code")]
+    if signal and not lost:
+        found.append(_fact(facts, "termination.signal", signal, "container.exit_code"))
+    return found
+
+
+def _disruption(facts: Facts) -> list[Fact]:
+    """Who ended the pod on purpose: shutdown | drain | preemption | taint | gc | kubelet | delete | rollout; nothing when nobody did."""
+    reason = text(facts, "pod.disruption")
+    by = {
+        "EvictionByEvictionAPI": "drain",
+        "PreemptionByScheduler": "preemption",
+        "PreemptionByKubeScheduler": "preemption",
+        "DeletionByTaintManager": "taint",
+        "DeletionByPodGC": "gc",
+    }.get(reason, "")
+    near = "pod.disruption"
+    if flag(facts, "pod.node_shutdown") or text(facts, "pod.reason") in ("NodeShutdown", "Shutdown"):
+        by, near = "shutdown", "pod.node_shutdown"
+    elif text(facts, "pod.reason") == "NodeLost":
+        by, near = "lost", "pod.reason"
+    elif not by and text(facts, "pod.reason") == "Preempting":
+        by, near = "preemption", "pod.reason"
+    elif not by and flag(facts, "events.preempted"):
+        by, near = "preemption", "events.preempted"
+    elif not by and flag(facts, "events.taint_eviction"):
+        by, near = "taint", "events.taint_eviction"
+    elif not by and (flag(facts, "events.node_shutdown") or flag(facts, "events.node_rebooted")):
+        by, near = "shutdown", "events.node_shutdown"
+    elif not by and number(facts, "pod.deleted_at") is not None:
+        by, near = "delete", "pod.deleted_at"
+    elif not by and flag(facts, "events.stopping") and not text(facts, "pod.evicted") and not text(facts, "events.evicted"):
+        by, near = "delete", "events.stopping"
+    return [_fact(facts, "termination.by", by, near)] if by else []
+
+
+def _cgroup(facts: Facts) -> list[Fact]:
+    """What fills a control group, and how much of its time it was throttled."""
+    found = []
+    current, limit = number(facts, "cgroup.current"), number(facts, "cgroup.limit")
+    file, shared = number(facts, "cgroup.stat_file"), number(facts, "cgroup.stat_shmem") or 0
+    if file is None:
+        file = number(facts, "cgroup.stat_cache")
+    whole = current or limit
+    if file is not None and whole:
+        found.append(_fact(facts, "cgroup.cache_share", round(max(0.0, file - shared) / whole, 3), "cgroup.stat_file", "cgroup.stat_cache"))
+    if current is not None and limit:
+        found.append(_fact(facts, "cgroup.use_share", round(current / limit, 3), "cgroup.current"))
+    throttled, periods = number(facts, "cgroup.cpu_nr_throttled"), number(facts, "cgroup.cpu_nr_periods")
+    if throttled is not None and periods:
+        found.append(_fact(facts, "cgroup.throttled_share", round(throttled / periods, 3), "cgroup.cpu_nr_throttled"))
+    kills, limits = number(facts, "cgroup.event_oom_kill"), number(facts, "cgroup.event_oom")
+    if kills is not None and limits is not None:
+        found.append(_fact(facts, "cgroup.killed_by_node", kills > 0 and limits == 0, "cgroup.event_oom_kill"))
+    return found
+
+
+def _shm(facts: Facts) -> list[Fact]:
+    """Whether /dev/shm is full, and by what an earlier process left: a memory volume outlives the container, a default one does not."""
+    percent, size = number(facts, "shm.use_percent"), number(facts, "shm.size") or number(facts, "container.shm_limit")
+    found = []
+    if percent is not None:
+        found.append(_fact(facts, "shm.full", percent >= 97, "shm.use_percent"))
+    roomy = text(facts, "container.shm_volume") == "memory" and (size or GIB) >= GIB
+    restarted = (number(facts, "container.restarts") or 0) > 0
+    if text(facts, "container.shm_volume") or size:
+        small = (size is not None and size < GIB) or (size is None and text(facts, "container.shm_volume") == "default")
+        found.append(_fact(facts, "shm.small", small, "shm.size", "container.shm_limit", "container.shm_volume"))
+        left = roomy and restarted and (percent is None or percent >= 90)
+        found.append(_fact(facts, "shm.left_over", left, "shm.use_percent", "container.shm_volume"))
+    return found
+
+
+def _node(facts: Facts) -> list[Fact]:
+    total, available = number(facts, "node.memory_total"), number(facts, "node.memory_available")
+    if available is None:
+        available = number(facts, "node.memory_free")
+    return (
+        [_fact(facts, "node.available_share", round(available / total, 3), "node.memory_available", "node.memory_total")]
+        if total and available is not None
+        else []
+    )
+
+
+def _ray(facts: Facts) -> list[Fact]:
+    """Whether the Ray cluster can ever give what is asked for."""
+    wanted, total, used = number(facts, "ray.gpu_demand"), number(facts, "ray.gpu_total"), number(facts, "ray.gpu_used")
+    if wanted is None or not wanted:
+        return []
+    have = total or 0.0
+    found = [_fact(facts, "ray.gpus_missing", wanted > have, "ray.gpu_demand")]
+    if used is not None:
+        found.append(_fact(facts, "ray.gpus_in_use", used > 0, "ray.gpu_used"))
+    return found
+
+
+def _gpus(facts: Facts) -> list[Fact]:
+    """A GPU that is shared by a scheduler's fraction (HAMi and the like)."""
+    resource = text(facts, "container.gpu_resource")
+    return [_fact(facts, "gpus.shared", "gpumem" in resource or "shared" in resource or "gpucores" in resource, "container.gpu_resource")] if resource else []

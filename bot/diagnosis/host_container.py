@@ -1,0 +1,120 @@
+"""Which container of the pod is the incident, and what became of it.
+
+Facts out: `container.<name>` of that one. A pod tells of many containers; the one that matters is the one that was killed for memory, else the
+one that ended worst, and a server before its helpers. An older end of another container does not hide a newer one.
+"""
+
+import re
+
+from bot.diagnosis.host_records import Record, records, text
+from bot.facts import Facts
+from bot.model import Fact, Value
+from bot.units import GIB
+
+# A router, a proxy or Ray's head keeps tables, not models: what fills this much of host memory grows and will fill any limit.
+LIGHT_NEEDS = 8 * GIB
+_LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
+_GROUPS = ("container.",)
+_SAME_NAME = (
+    "name", "exit_code", "signal", "reason", "message", "memory_limit", "memory_request", "cpu_limit", "cpu_request", "gpus", "restarts", "lifetime_s", "state", "ready",
+    "waiting_reason", "waiting_message", "shm_volume", "shm_limit", "shell", "looks", "end", "kind", "finished_at", "started_at", "image", "started", "gpu_resource",
+)  # fmt: skip
+_PROBES = tuple(f"{probe}_{what}" for probe in ("startup", "liveness") for what in ("probe", "timeout_s", "budget_s", "failures", "period_s", "port"))
+
+
+def derive(facts: Facts) -> Facts:
+    """Adds `container.*` when a pod was read."""
+    containers = records(facts, "pod.container")
+    if not containers:
+        return facts
+    chosen = choose(facts, containers)
+    found = [Fact(f"container.{name}", chosen.facts[name].value, chosen.facts[name].place) for name in (*_SAME_NAME, *_PROBES) if name in chosen]
+    place = chosen.place("name")
+
+    def add(name: str, value: Value | None, *near: str) -> None:
+        if value is not None:
+            found.append(Fact(f"container.{name}", value, chosen.place(*near) or place))
+
+    add("role", role(chosen, containers), "name")
+    add("running", chosen.text("state") == "running", "state")
+    add("never_started", _never_started(chosen), "waiting_reason", "state")
+    add("ended", "exit_code" in chosen, "exit_code")
+    add("crash_looping", chosen.text("waiting_reason") == "CrashLoopBackOff" or (chosen.number("restarts") or 0) >= 3, "waiting_reason", "restarts")
+    add("others", len(containers) - 1, "name")
+    limit, request = chosen.number("memory_limit"), chosen.number("memory_request")
+    if limit:
+        add("limit_over_request", round(limit / request, 2) if request else None, "memory_limit")
+        add("large_for_its_kind", _light(chosen, facts) and limit >= LIGHT_NEEDS, "memory_limit")
+    return facts.with_facts(found, _GROUPS if "pod." in facts.looked else ())
+
+
+def _light(chosen: Record, facts: Facts) -> bool:
+    """Whether the program keeps tables, not models."""
+    if chosen.text("looks") in ("server", "gpu") or (chosen.number("gpus") or 0) > 0:
+        return False
+    return chosen.text("looks") in ("light", "sidecar") or bool(_LIGHT_PROCESS.match(text(facts, "process.largest")))
+
+
+def _never_started(container: Record) -> bool:
+    return container.text("state") == "waiting" and "exit_code" not in container
+
+
+def server(containers: list[Record]) -> Record | None:
+    """The container that serves: by its program, else by its GPU, else the first main one that is no helper."""
+    main = [container for container in containers if container.text("kind") == "main"]
+    for looks in ("server", "gpu", "light", "plain", "driver"):
+        for container in main:
+            if container.text("looks") == looks:
+                return container
+    return main[0] if main else None
+
+
+def role(container: Record, containers: list[Record]) -> str:
+    """server | sidecar | init."""
+    kind = container.text("kind")
+    if kind == "init":
+        return "init"
+    if kind in ("sidecar", "ephemeral"):
+        return "sidecar"
+    return "server" if container is server(containers) else "sidecar"
+
+
+def choose(facts: Facts, containers: list[Record]) -> Record:
+    """The container that is the incident."""
+    killed = _killed_ids(facts)
+    main = server(containers)
+    return max(containers, key=lambda container: (_weight(container, container is main, killed), container is main, -container.index))
+
+
+def _killed_ids(facts: Facts) -> set[str]:
+    """Containers in which the kernel killed for a limit of their own or their pod's."""
+    return {
+        kill.text("container_id")
+        for kill in records(facts, "kernel.kill")
+        if kill.text("level") in ("container", "pod", "kubepods", "qos") and kill.text("container_id")
+    }
+
+
+def _weight(container: Record, serves: bool, killed: set[str]) -> int:
+    """How much an end matters. A helper that was killed for memory matters less than a server that died, and more than one that went on."""
+    code, reason = container.number("exit_code"), container.text("reason")
+    if killed & {container.text("id"), container.text("ended_id")} - {""}:
+        return 100
+    if reason == "OOMKilled":
+        return 95 if serves or container.text("kind") == "init" else 62
+    weight = 0
+    if code == 137:
+        weight = 80
+    elif code in (132, 134, 135, 136, 139):
+        weight = 75
+    elif code is not None and code not in (0, 143):
+        weight = 65
+    elif code == 143:
+        weight = 40
+    elif code == 0 and container.text("kind") != "init":
+        weight = 10
+    if weight and not serves and container.text("kind") != "init":
+        weight -= 5
+    if container.text("kind") == "init" and container.text("state") == "terminated" and code == 0:
+        return 0
+    return weight + (5 if container.text("waiting_reason") == "CrashLoopBackOff" else 0)

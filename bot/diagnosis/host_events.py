@@ -1,0 +1,131 @@
+"""Which Kubernetes events belong to the incident: probe kills, stops, evictions, drains, scheduling, the loss of the node.
+
+Facts out: `events.<name>` and `termination.<name>` (the order of stop, grace period and end). Readiness alone kills nobody. An event of
+another container is left out; one of the node counts for every pod on it.
+"""
+
+from bot.diagnosis.host_records import Record, number, records, text
+from bot.facts import Facts
+from bot.model import Fact, Place, Value
+
+NEAR = 3  # seconds that clocks of kubelet and runtime differ by
+_NODE_KINDS = (
+    "system-oom",
+    "kernel-kill",
+    "node-not-ready",
+    "node-pressure",
+    "disk-pressure",
+    "node-rebooted",
+    "node-shutdown",
+    "node-lost",
+    "drain",
+    "gpu-fault",
+    "kernel-fault",
+)
+
+
+def derive(facts: Facts) -> Facts:
+    """Adds `events.*` of the incident and `termination.*`."""
+    events = [event for event in records(facts, "events") if _ours(event, facts)]
+    found: list[Fact] = []
+    for kind in _NODE_KINDS:
+        event = next((event for event in events if event.text("kind") == kind), None)
+        if event is not None:
+            found.append(Fact(f"events.{kind.replace('-', '_')}", event.text("scope") or True, event.place("kind")))
+    found += _probes(events, facts)
+    found += _named(events)
+    found += _termination(events, facts)
+    return facts.with_facts(found, ("termination.",) if found and "pod." in facts.looked else ())
+
+
+def _ours(event: Record, facts: Facts) -> bool:
+    """Whether an event is of this pod and container, of its node, or of its owners."""
+    if event.text("object") == "Node":
+        node = text(facts, "pod.node")
+        return not node or event.text("name") in (node, "")
+    if event.text("object") != "Pod":
+        return True
+    uid, pod = text(facts, "pod.uid"), text(facts, "pod.name")
+    if uid and event.text("uid"):
+        return uid == event.text("uid")
+    return not pod or event.text("name") in (pod, "")
+
+
+def _of_container(event: Record, facts: Facts) -> bool:
+    name = text(facts, "container.name")
+    return not name or event.text("container") in (name, "")
+
+
+def _probes(events: list[Record], facts: Facts) -> list[Fact]:
+    found: list[Fact] = []
+    kill = next((event for event in events if event.text("kind") == "probe-kill" and _of_container(event, facts)), None)
+    if kill is not None:
+        found.append(Fact("events.probe_kill", kill.text("probe"), kill.place("kind")))
+        found.append(Fact("events.probe_kills", int(kill.number("count") or 1), kill.place("count", "kind")))
+    failed = [event for event in events if event.text("kind") == "probe-failed" and _of_container(event, facts)]
+    wanted = kill.text("probe") if kill else ""
+    for probe in [wanted] if wanted else ["startup", "liveness", "readiness"]:
+        event = next((event for event in failed if event.text("probe") == probe), None)
+        if event is not None:
+            found.append(Fact("events.probe_failed", probe, event.place("kind")))
+            found.append(Fact("events.probe_failures", int(event.number("count") or 1), event.place("count", "kind")))
+            found.append(Fact("events.probe_answer", event.text("answer"), event.place("kind")))
+            break
+    return found
+
+
+def _named(events: list[Record]) -> list[Fact]:
+    """Events that carry a word of their own."""
+    found = []
+    for kind, name, value in (
+        ("evicted", "events.evicted", "resource"),
+        ("unschedulable", "events.unschedulable", "lacks"),
+        ("preempted", "events.preempted", ""),
+        ("taint-eviction", "events.taint_eviction", ""),
+        ("rejected", "events.rejected", "message"),
+        ("grace-exceeded", "events.grace_exceeded", ""),
+        ("back-off", "events.back_off", ""),
+        ("deleted", "events.owner_deleted", ""),
+        ("group-restart", "events.group_restart", ""),
+        ("start-failed", "events.start_failed", "message"),
+        ("image", "events.image", ""),
+        ("mount", "events.mount", ""),
+        ("create-failed", "events.create_failed", "message"),
+    ):
+        event = next((event for event in events if event.text("kind") == kind), None)
+        if event is not None:
+            told: Value = event.text(value) or True if value else True
+            found.append(Fact(name, told, event.place("kind")))
+    return found
+
+
+def _termination(events: list[Record], facts: Facts) -> list[Fact]:
+    """When the container was told to stop, and how long it took."""
+    found: list[Fact] = []
+    finished, grace = number(facts, "container.finished_at"), number(facts, "pod.grace_s")
+    if grace is not None:
+        found.append(Fact("termination.grace_s", int(grace), _place(facts, "pod.grace_s")))
+    stop = next((event for event in events if event.text("kind") == "stopping" and _of_container(event, facts)), None)
+    probe = next((event for event in events if event.text("kind") == "probe-kill" and _of_container(event, facts)), None)
+    if stop is not None:
+        found.append(Fact("events.stopping", True, stop.place("kind")))
+    if finished is None:
+        return found
+    for name, event in (("after_stop_s", stop), ("after_probe_kill_s", probe)):
+        at = event.number("last_at") if event else None
+        if event is None or at is None:
+            continue
+        seconds = int(finished - at)
+        found.append(Fact(f"termination.{name}", seconds, event.place("last_at", "kind")))
+        if grace is not None:
+            found.append(Fact(f"termination.{'' if event is stop else 'probe_'}at_grace_end", abs(seconds - grace) <= NEAR + 1, event.place("kind")))
+    deleted = number(facts, "pod.deleted_at")
+    if deleted is not None and stop is None and grace is not None:
+        # deletionTimestamp is when the grace period ends
+        found.append(Fact("termination.at_grace_end", abs(finished - deleted) <= NEAR + 1, _place(facts, "pod.deleted_at")))
+    return found
+
+
+def _place(facts: Facts, name: str) -> Place | None:
+    fact = facts.fact(name)
+    return fact.place if fact else None

@@ -1,0 +1,142 @@
+"""Which of the kernel's kills belongs to the incident, and whose limit it was.
+
+Matched by container id, then by pod uid, in the control group paths; without a pod, the newest kill of a server's process, else the newest.
+Facts out: `kernel.kill_matches_container`, `kernel.limit` (container | node | other) and the numbers of that kill. A kill of another
+container is counted and is no proof for this one.
+"""
+
+import re
+
+from bot.diagnosis.host_container import choose
+from bot.diagnosis.host_records import Record, flag, records, text
+from bot.facts import Facts
+from bot.model import Fact, Value
+
+SERVER_PROCESS = re.compile(
+    r"vllm|^python3?(?:\.\d+)?$|^ray::|^pt_main_thread|sglang|^EngineCore|^Worker|tritonserver|text-generation|^torchrun|^mpirun|^deepspeed|^api_server",
+    re.IGNORECASE,
+)
+_OWN = ("container", "pod", "docker", "unit", "user", "other", "unknown")  # a limit of the workload itself
+_NODE = ("node", "kubepods", "qos", "user-space", "root")
+_ANCESTOR = ("kubepods", "qos")
+
+
+def derive(facts: Facts) -> Facts:
+    """Adds the kill that matters to `kernel.*`."""
+    kills = records(facts, "kernel.kill")
+    if flag(facts, "kernel.looked") is None:
+        return facts
+    chosen, match = _match(facts, kills)
+    own = chosen is not None and match in ("container", "pod", "name")
+    found = [Fact("kernel.kill_matches_container", own, chosen.place("victim_line", "scope") if chosen else None)]
+    if chosen is not None:
+        found += _facts(chosen, match, facts)
+    found.append(Fact("kernel.other_kills", len(kills) - (1 if own else 0), kills[-1].place("scope") if kills else None))
+    found += _xid(facts)
+    return facts.with_facts(found)
+
+
+def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
+    """The kill that matters and how it was matched: container | pod | name (no pod to compare with) | node (the machine ran out, somebody else was taken) | none."""
+    if not kills:
+        return None, "none"
+    containers = records(facts, "pod.container")
+    uids = {text(facts, "pod.uid"), text(facts, "pod.config_hash")} - {""}
+    if not containers and not uids:
+        ours = [kill for kill in kills if SERVER_PROCESS.search(kill.text("task"))]
+        newest = (ours or kills)[-1]
+        return newest, "name"
+    chosen = choose(facts, containers) if containers else Record(0)
+    ids = {chosen.text("id"), chosen.text("ended_id")} - {""}
+    others = {container.text(name) for container in containers for name in ("id", "ended_id") if container is not chosen} - {""}
+    for kill in reversed(kills):
+        if kill.text("container_id") in ids:
+            return kill, "container"
+    for kill in reversed(kills):
+        if uids & {kill.text("pod_uid")} and kill.text("container_id") not in others:
+            return kill, "pod"
+    for kill in reversed(kills):
+        if uids & {kill.text("pod_uid"), kill.text("limit_pod_uid")} or kill.text("container_id") in others:
+            return kill, "sibling"
+    return _elsewhere(kills)
+
+
+def _elsewhere(kills: list[Record]) -> tuple[Record | None, str]:
+    """A kill of the whole machine says something of every pod on it; a kill inside another container does not. One without any path may be ours."""
+    whole = [kill for kill in kills if kill.text("level") in _NODE]
+    if whole:
+        return whole[-1], "node"
+    blind = [kill for kill in kills if not kill.text("cgroup") and not kill.text("container_id")]
+    return (blind[-1], "unplaced") if blind else (None, "none")
+
+
+def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
+    found: list[Fact] = []
+
+    def add(name: str, value: Value | None, *near: str) -> None:
+        if value not in (None, ""):
+            found.append(Fact(f"kernel.{name}", value, kill.place(*near) or kill.place("scope")))  # type: ignore[arg-type]
+
+    level = kill.text("level")
+    add("match", match, "scope")
+    add("level", level, "level")
+    add("limit", "node" if level in _NODE else "container" if level in _OWN else "other", "level")
+    add("ancestor", level in _ANCESTOR, "level")
+    add("by", kill.text("by"), "by")
+    add("victim", kill.text("task"), "victim_line")
+    add("victim_is_server", bool(SERVER_PROCESS.search(kill.text("task"))), "victim_line")
+    add("invoker", kill.text("invoker"), "invoker")
+    add("group_kill", kill.flag("group") or False, "group")
+    add("order", _whole(kill.number("order")), "order")
+    add("limit_bytes", _whole(kill.number("limit")), "limit")
+    add("usage_bytes", _whole(kill.number("usage")), "usage")
+    add("child_killed", _child(kill, match, facts), "victim_line")
+    found += _shares(kill)
+    return found
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _resident(kill: Record) -> float:
+    return (kill.number("anon") or 0) + (kill.number("shmem") or 0)
+
+
+def _shares(kill: Record) -> list[Fact]:
+    """What the memory was: of the victim, in files that could be dropped, in shared memory that could not."""
+    found = []
+    limit = kill.number("limit") or kill.number("usage")
+    anon = _resident(kill)
+    if anon:
+        found.append(Fact("kernel.victim_bytes", int(anon), kill.place("anon")))
+    if limit and anon:
+        found.append(Fact("kernel.victim_share", round(anon / limit, 3), kill.place("anon")))
+    if limit and "stat_file" in kill:
+        shared = kill.number("stat_shmem") or 0
+        found.append(Fact("kernel.shared_share", round(shared / limit, 3), kill.place("stat_shmem", "stat_file")))
+        found.append(Fact("kernel.cache_share", round(max(0.0, (kill.number("stat_file") or 0) - shared) / limit, 3), kill.place("stat_file")))
+    return found
+
+
+def _child(kill: Record, match: str, facts: Facts) -> bool | None:
+    """Whether a child was killed while the container's first process lived on: the same container still runs, or ended by itself with another code."""
+    if match not in ("container", "pod") or kill.flag("group"):
+        return False if kill.flag("group") else None
+    containers = records(facts, "pod.container")
+    container = choose(facts, containers)
+    if container.text("state") == "running" and container.text("id") == kill.text("container_id") and kill.text("container_id"):
+        return True
+    code = container.number("exit_code")
+    if code is not None and kill.text("container_id") in (container.text("ended_id"), ""):
+        return code != 137
+    return None
+
+
+def _xid(facts: Facts) -> list[Fact]:
+    """The worst GPU fault that the driver wrote."""
+    worst = next(iter(records(facts, "kernel.xid")), None)
+    if worst is None:
+        return []
+    code = worst.number("code")
+    return [Fact("kernel.xid_code", int(code or 0), worst.place("code")), Fact("kernel.xid_kind", worst.text("meaning"), worst.place("code"))]
