@@ -1,0 +1,85 @@
+"""`oombot audit verify | show | export`: whether the trail is whole, what stands in it, and all of it for another system. It only reads."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bot.audit import AuditTrail
+
+
+def main(argv: list[str]) -> int:
+    """Exit status 0; 1 when `verify` found something."""
+    arguments = _parser().parse_args(argv)
+    trail = _trail(arguments.config, arguments.data_dir)
+    if arguments.what == "verify":
+        return _verify(trail, arguments.head)
+    chosen = (entry for entry in trail.entries() if not arguments.case or entry["event"].get("case") == arguments.case)
+    if arguments.what == "show":
+        return _show(chosen, arguments.last)
+    for entry in chosen:
+        print(json.dumps(entry, ensure_ascii=False, sort_keys=True))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="oombot audit", description="The audit trail: who asked, who approved, what was shown, what was sent, what came back.")
+    parser.add_argument("--config", help="settings file (default: oombot.yaml)")
+    parser.add_argument("--data-dir", help="folder of the trail (default: that of the settings)")
+    commands = parser.add_subparsers(dest="what", required=True, metavar="verify | show | export")
+    verify = commands.add_parser("verify", help="say whether it was edited, cut, truncated or rewritten, and where")
+    verify.add_argument("--head", help="a head that was posted in a thread, NUMBER:HASH; the start of the hash is enough")
+    for name, meaning in (("show", "the newest entries, one a line"), ("export", "all entries as JSON, one a line")):
+        command = commands.add_parser(name, help=meaning)
+        command.add_argument("--case", help="only this case")
+        if name == "show":
+            command.add_argument("--last", type=int, default=50, help="how many (default 50)")
+    return parser
+
+
+def _trail(config: str | None, data_dir: str | None) -> "AuditTrail":
+    from pathlib import Path
+
+    from bot.audit import AuditTrail, load_key
+    from bot.clients.sqlite import Database
+    from bot.clock import SystemClock
+    from bot.errors import BadInput
+    from bot.settings import Settings
+    from bot.store.sqlite import SqliteStore
+
+    settings = Settings.load(config)
+    folder = Path(data_dir) if data_dir else settings.data_dir
+    if not folder.is_dir():
+        raise BadInput(f"{folder}: no such folder; --data-dir or the setting data_dir names it")
+    key = load_key(folder / "audit.key", settings.audit_key.get_secret_value(), make=False)
+    store = SqliteStore(Database(folder / "oombot.db")) if (folder / "oombot.db").exists() else None
+    return AuditTrail(folder / "audit.jsonl", key, SystemClock(), store)
+
+
+def _verify(trail: "AuditTrail", posted: str | None) -> int:
+    from bot.audit import Head
+    from bot.errors import BadInput
+
+    head = Head.parse(posted)
+    if posted and head is None:
+        raise BadInput(f"--head {posted}: should be NUMBER:HASH, as posted with an outcome")
+    problems = trail.verify(head)
+    for problem in problems:
+        print(f"{trail.path}:{problem.line}: {problem.what}" if problem.line else f"{trail.path}: {problem.what}", file=sys.stderr)
+    if problems:
+        return 1
+    count = sum(1 for _ in trail.entries())
+    print(f"{trail.path}: {count} entries, whole; head {trail.head() or 'none'}")
+    return 0
+
+
+def _show(entries: Iterable[Mapping[str, Any]], last: int) -> int:
+    from collections import deque
+
+    for entry in deque(entries, maxlen=max(last, 0)):
+        event = dict(entry["event"])
+        words = " ".join(f"{key}={value if isinstance(value, (str, int)) else json.dumps(value, ensure_ascii=False)}" for key, value in event.items() if key != "what")
+        print(f"{entry['n']} {entry['at']} {event.get('what', '')} {words}".replace("\n", "\\n"))
+    return 0
