@@ -1,0 +1,45 @@
+"""Fills `{fact.name}` placeholders in the texts of signatures and remedies. One fixed format a kind of fact; no logic in the texts."""
+
+import re
+
+from bot import units
+from bot.facts import Facts, Missing
+from bot.model import Text, Value
+
+_PLACEHOLDER = re.compile(r"\{([a-zA-Z_][\w.]*)\}")
+_UNKNOWN = {"en": "an unknown amount", "zh": "未知"}
+
+
+def show(name: str, value: Value) -> str:
+    """A fact for people: sizes in binary units, shares in percent, thousands with commas."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(value[:5])[:200]
+    if isinstance(value, int) and name.endswith("_bytes"):
+        return units.show(value)
+    if isinstance(value, float) and name.endswith("_share"):
+        return f"{value:.0%}"
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value[:200]
+
+
+def _filled(template: str, facts: Facts, language: str) -> str:
+    def one(found: re.Match[str]) -> str:
+        value = facts.get(found[1])
+        return _UNKNOWN[language] if isinstance(value, Missing) else show(found[1], value)
+
+    return _PLACEHOLDER.sub(one, template)
+
+
+def fill(text: Text, facts: Facts) -> Text:
+    """The text with its placeholders replaced by this incident's facts."""
+    return Text(_filled(text.en, facts, "en"), _filled(text.zh, facts, "zh"))
+
+
+def placeholders(text: Text) -> set[str]:
+    """Names of the facts that a text uses."""
+    return set(_PLACEHOLDER.findall(text.en)) | set(_PLACEHOLDER.findall(text.zh))
