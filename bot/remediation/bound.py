@@ -1,0 +1,129 @@
+"""What an approval is bound to, and the comparison with what stands there now, naming who changed it.
+
+Status, replicas and metadata may move: a crash-looping workload's resourceVersion moves with each crash, and that is nobody's change.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from bot.errors import Conflict
+from bot.model import Bound, Difference, ObjectRef, Remediation
+from bot.ports import ClusterReader, ClusterWriter, Json
+from bot.redact import redact
+from bot.remediation.canonical import template_sha256
+from bot.remediation.change import Edit
+from bot.remediation.pointer import MISSING, child, get, join, split
+from bot.remediation.workload import TEMPLATE, Workload, metadata
+
+OPERATION = "oombot.io/operation"
+FIELD_MANAGER = "oombot"
+
+
+class Changed(Conflict):
+    """What the plan was made for is not what stands there now. `differences` say what and by whom."""
+
+    def __init__(self, differences: Sequence[Difference]) -> None:
+        first = differences[0]
+        who = f" by {first.who}" if first.who else ""
+        super().__init__(f"{first.path} was changed{who} after the preview" + (f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""))
+        self.differences = tuple(differences)
+
+
+def bind(workload: Workload, edits: Iterable[Edit], cluster_uid: str) -> Bound:
+    """The bound values of a plan: what it touches, what proves an absent path, and the container's plain settings (so that a difference can be shown)."""
+    values: dict[str, Any] = {join("spec", "template", "spec", "containers", workload.index, "name"): workload.container["name"]}
+    values |= dict(_settings(workload))
+    for edit in edits:
+        values |= {pointer: value for pointer, value in edit.proof if is_clean(value)}
+        if edit.before is not MISSING:
+            values[edit.pointer] = edit.before
+    return Bound(cluster_uid, workload.ref.uid, template_sha256(workload.template), dict(sorted(values.items())))
+
+
+def _settings(workload: Workload) -> Iterator[tuple[str, Any]]:
+    container = workload.container
+    for key in ("command", "args"):
+        for at, item in enumerate(container.get(key) or []):
+            if is_clean(item):
+                yield f"{workload.container_pointer}/{key}/{at}", item
+    for key in ("image", "resources"):
+        if key in container:
+            yield f"{workload.container_pointer}/{key}", container[key]
+
+
+def is_clean(value: Any) -> bool:
+    """Whether a value holds no secret: only such values are kept with a plan."""
+    text = json.dumps(value, ensure_ascii=False).encode()
+    return redact(text) == text
+
+
+def read(ref: ObjectRef, cluster: ClusterReader | ClusterWriter) -> Json:
+    """The object as it is now, by either port (a writer compares right before its write)."""
+    if hasattr(cluster, "patch"):
+        return cast(ClusterWriter, cluster).get(ref)
+    return cast(ClusterReader, cluster).get(ref.api_version, ref.kind, ref.namespace, ref.name)
+
+
+def differences(remediation: Remediation, cluster: ClusterReader | ClusterWriter) -> tuple[Difference, ...]:
+    """What differs from the preview; empty when the plan still fits. Raises NotFound when the object is gone, and the world's errors."""
+    uid = cluster.uid()
+    if uid != remediation.bound.cluster_uid:
+        return (Difference("cluster", remediation.bound.cluster_uid, uid),)
+    return compare(remediation.bound, read(remediation.object, cluster))
+
+
+def compare(bound: Bound, live: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """The same for an object that was read already. Another object of the same name differs in its UID, and nothing else is compared then."""
+    uid = metadata(live).get("uid")
+    if uid != bound.object_uid:
+        return (Difference("uid", bound.object_uid, uid),)
+    found = [difference(pointer, before, live) for pointer, before in bound.values.items() if get(live, pointer) != before]
+    return tuple(found) or template_difference(bound, live, live)
+
+
+def template_difference(bound: Bound, template_of: Mapping[str, Any], live: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """A difference somewhere in the pod template that is not among the bound values."""
+    now = template_sha256(get(template_of, TEMPLATE))
+    if now == bound.template_sha256:
+        return ()
+    return (Difference(TEMPLATE, f"sha256:{bound.template_sha256[:12]}", f"sha256:{now[:12]}", who(live, TEMPLATE)),)
+
+
+def difference(pointer: str, before: Any, live: Mapping[str, Any]) -> Difference:
+    """One difference, its values redacted; what is not there any more is None."""
+    now = get(live, pointer)
+    return Difference(pointer, _shown(before), None if now is MISSING else _shown(now), who(live, pointer))
+
+
+def _shown(value: Any) -> Any:
+    return value if is_clean(value) else "[redacted]"
+
+
+def who(live: Mapping[str, Any], pointer: str) -> str:
+    """The manager that wrote the value last, by managedFields: the owner of the deepest part of the path, else whoever wrote the object last."""
+    entries = [one for one in metadata(live).get("managedFields") or [] if not one.get("subresource") and one.get("manager") != FIELD_MANAGER]
+    depths = [(depth(one.get("fieldsV1") or {}, live, split(pointer)), str(one.get("time", "")), str(one.get("manager", ""))) for one in entries]
+    owning = [one for one in depths if one[0] >= len(split(TEMPLATE))]
+    if owning and pointer != TEMPLATE:
+        return max(owning)[2]
+    latest = sorted((when, manager) for _, when, manager in depths)
+    return latest[-1][1] if latest else ""
+
+
+def depth(fields: Mapping[str, Any], live: Any, tokens: Sequence[str]) -> int:
+    """How many parts of a path a set of managed fields owns. Keyed lists are written as `k:{...}`, a list without keys is owned as a whole."""
+    if not tokens:
+        return 0
+    below = child(live, tokens[0])
+    key = _field(fields, below, tokens[0], is_list=isinstance(live, list))
+    return 0 if key is None else 1 + depth(fields[key] or {}, below, tokens[1:])
+
+
+def _field(fields: Mapping[str, Any], below: Any, token: str, *, is_list: bool) -> str | None:
+    if not is_list:
+        return f"f:{token}" if f"f:{token}" in fields else None
+    for name in fields:
+        if name.startswith("k:") and isinstance(below, Mapping) and all(below.get(key) == value for key, value in json.loads(name[2:]).items()):
+            return name
+    return None

@@ -1,0 +1,75 @@
+"""The preview: a unified diff of the YAML that a person knows (one container's fields, the strategy), with little around it. Redacted."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bot.remediation.canonical import RESTARTED_AT
+from bot.remediation.paste import dump
+from bot.remediation.workload import Workload
+
+CONTEXT = 1
+
+
+def diff(workload: Workload, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Unified diff of two versions of the object, part by part; each part begins with `@@ where @@`."""
+    lines: list[str] = []
+    for where, old, new in _parts(workload, before, after):
+        if old != new:
+            lines += [f"@@ {where} @@", *_lines(dump(old).splitlines(), dump(new).splitlines())]
+    return "\n".join(lines)
+
+
+def _parts(workload: Workload, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    old, new = before["spec"]["template"], after["spec"]["template"]
+    old_container, new_container = old["spec"]["containers"][workload.index], new["spec"]["containers"][workload.index]
+    for key in dict.fromkeys([*old_container, *new_container]):
+        yield f"container {workload.container['name']}", _only(old_container, key), _only(new_container, key)
+    yield "pod template", _annotations(old), _timeless(_annotations(old), _annotations(new))
+    for key in dict.fromkeys([*old["spec"], *new["spec"]]):
+        if key != "containers":
+            yield "pod template", _only(old["spec"], key), _only(new["spec"], key)
+    for key in dict.fromkeys([*before["spec"], *after["spec"]]):
+        if key != "template":
+            yield f"{workload.kind}", _only(before["spec"], key), _only(after["spec"], key)
+
+
+def _only(part: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {key: part[key]} if key in part else {}
+
+
+def _annotations(template: Mapping[str, Any]) -> dict[str, Any]:
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return {"annotations": dict(annotations)} if annotations else {}
+
+
+def _timeless(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The new annotations without the clock: the time of a restart is not part of what is approved."""
+    stamps = [part.get("annotations", {}).get(RESTARTED_AT) for part in (old, new)]
+    if stamps[0] == stamps[1] or stamps[1] is None:
+        return new
+    return {"annotations": {**new["annotations"], RESTARTED_AT: "(when it is applied)"}}
+
+
+def _lines(old: list[str], new: list[str]) -> list[str]:
+    """Changed lines with one line around them, always under the field's own line."""
+    old, new = ([] if lines == ["{}"] else lines for lines in (old, new))
+    result: list[str] = []
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
+        result += _heading(old, new, group[0][1], first=not result)
+        for tag, a1, a2, b1, b2 in group:
+            if tag == "equal":
+                result += [f"  {line}" for line in old[a1:a2]]
+                continue
+            result += [f"- {line}" for line in old[a1:a2]] + [f"+ {line}" for line in new[b1:b2]]
+    return result
+
+
+def _heading(old: list[str], new: list[str], start: int, *, first: bool) -> list[str]:
+    """The field's line, when the shown part begins below it."""
+    if start == 0:
+        return []
+    top = f"  {old[0]}" if old and new and old[0] == new[0] else ""
+    if first:
+        return [top, "  ..."] if top and start > 1 else [top] if top else []
+    return ["  ..."]

@@ -1,0 +1,145 @@
+"""Carries out one step of an approved plan, once: the patch marks the object with the operation's id, so that a step sent before a crash is known afterwards.
+
+The only file that writes. It sends what was approved and nothing else; what it adds to a patch are tests that make it stricter.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bot.errors import Conflict, NotFound, Temporary
+from bot.model import Remediation, Step, StepKind
+from bot.ports import ClusterWriter, Json
+from bot.remediation.assemble import ANNOTATION, PLACEHOLDER
+from bot.remediation.bound import OPERATION, Changed, compare
+from bot.remediation.pointer import MISSING, get, join, under
+from bot.remediation.workload import TEMPLATE, metadata
+
+TRIES = 3
+SETTLE_S = 10.0
+
+
+def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
+    """Sends every step as a server-side dry run. Raises Changed, Conflict, Rejected, Forbidden, NotFound, Temporary.
+
+    A step that waits for the rollout is not tried: it is made for the object as the first step leaves it.
+    """
+    _same_cluster(remediation, writer)
+    for step in remediation.steps:
+        if step.kind is StepKind.DELETE_POD:
+            _delete(step, writer, dry=True)
+        elif not step.after_rollout:
+            _patch(remediation, step, "dry-run", writer, dry=True)
+
+
+def execute_step(remediation: Remediation, index: int, operation_id: str, writer: ClusterWriter, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Carries out one step; a step that this operation did before is recognised and not done again.
+
+    Raises Changed when a bound value moved, Temporary when it is to be tried again (the connection broke; the rollout that the step waits for is not through).
+    """
+    _same_cluster(remediation, writer)
+    step = remediation.steps[index]
+    if step.kind is StepKind.DELETE_POD:
+        _wait_until_observed(remediation, operation_id, writer, sleep)
+        _delete(step, writer, dry=False)
+        return
+    live = writer.get(step.object)
+    if is_done(live, operation_id, index):
+        return
+    if step.after_rollout:
+        _refuse_unsettled(remediation, live)
+    _patch(remediation, step, operation_id, writer, dry=False, index=index)
+
+
+def is_done(live: Mapping[str, Any], operation_id: str, index: int) -> bool:
+    """Whether the object bears this operation's mark for this step or a later one."""
+    mark = str((metadata(live).get("annotations") or {}).get(OPERATION, ""))
+    name, _, number = mark.partition("/")
+    return name == operation_id and index <= (int(number) if number.isdigit() else 0)
+
+
+def _same_cluster(remediation: Remediation, writer: ClusterWriter) -> None:
+    uid = writer.uid()
+    if uid != remediation.bound.cluster_uid:
+        raise Conflict(f"{writer.name} is not the cluster that the plan was made for")
+
+
+def _patch(remediation: Remediation, step: Step, operation_id: str, writer: ClusterWriter, *, dry: bool, index: int = 0) -> None:
+    for attempt in range(1, TRIES + 1):
+        live = writer.get(step.object)
+        if not dry and is_done(live, operation_id, index):
+            return
+        changed = () if step.after_rollout else compare(remediation.bound, live)
+        if changed:
+            raise Changed(changed)
+        try:
+            writer.patch(step.object, filled(step.patch, operation_id, live), dry_run=dry)
+            return
+        except Conflict:
+            # the object moved between our look and our patch: look again, and say who when it was a bound value
+            if attempt == TRIES:
+                raise
+
+
+def filled(patch: Sequence[Mapping[str, Any]], operation_id: str, live: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The patch as it is sent: with the operation's id, bound to the generation just compared.
+
+    An object without annotations gets the whole map, bound to its resourceVersion so that nobody's first annotation is overwritten.
+    """
+    meta = metadata(live)
+    guards = [{"op": "test", "path": "/metadata/generation", "value": meta["generation"]}] if "generation" in meta else []
+    bare = get(live, join("metadata", "annotations")) is MISSING
+    if bare:
+        guards.append({"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]})
+    return guards + [_filled(one, operation_id, bare=bare) for one in patch]
+
+
+def _filled(operation: Mapping[str, Any], operation_id: str, *, bare: bool) -> dict[str, Any]:
+    if operation["path"] != ANNOTATION or operation["op"] != "add":
+        return dict(operation)
+    mark = str(operation["value"]).replace(PLACEHOLDER, operation_id)
+    if bare:
+        return {"op": "add", "path": join("metadata", "annotations"), "value": {OPERATION: mark}}
+    return {**operation, "value": mark}
+
+
+def _delete(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
+    """Gone, or another pod of the same name by now: then somebody (or an earlier try) has deleted it, and that was all we wanted."""
+    try:
+        writer.delete_pod(step.object, dry_run=dry)
+    except (NotFound, Conflict):
+        return
+
+
+def _wait_until_observed(remediation: Remediation, operation_id: str, writer: ClusterWriter, sleep: Callable[[float], None]) -> None:
+    """Until the controller has seen the new template: a pod deleted sooner may be made anew from the old one."""
+    waited, pause = 0.0, 0.1
+    while True:
+        live = writer.get(remediation.object)
+        if not is_done(live, operation_id, 0):
+            raise Conflict(f"{remediation.object} does not bear this operation's mark, so its pods are left alone")
+        if _observed(live):
+            return
+        if waited >= SETTLE_S:
+            raise Temporary(f"the controller has not taken up the new template of {remediation.object} yet")
+        sleep(pause)
+        waited, pause = waited + pause, min(1.0, pause * 2)
+
+
+def _observed(live: Json) -> bool:
+    return int((live.get("status") or {}).get("observedGeneration", 0)) >= int(metadata(live).get("generation", 0))
+
+
+def _refuse_unsettled(remediation: Remediation, live: Json) -> None:
+    """A step that waits for the rollout: all pods must be of the new template, ready or not, before the strategy goes back."""
+    first = next(step for step in remediation.steps if step.kind is StepKind.PATCH)
+    ours = {str(one["path"]): one.get("value", MISSING) for one in first.patch if one["op"] != "test" and under(str(one["path"]), TEMPLATE)}
+    if any(
+        one.get("op") != "remove" and get(live, str(one["path"])) != ours[str(one["path"])]
+        for one in first.patch
+        if str(one["path"]) in ours and one["op"] != "test"
+    ):
+        raise Conflict(f"the template of {remediation.object} was changed again, so its strategy is left as it is")
+    status, wanted = live.get("status") or {}, int((live.get("spec") or {}).get("replicas", 1))
+    if not _observed(live) or int(status.get("updatedReplicas", 0)) < wanted or int(status.get("replicas", 0)) > wanted:
+        raise Temporary(f"the rollout of {remediation.object} is not through yet; its strategy goes back afterwards")

@@ -1,0 +1,117 @@
+"""What an approver should know before pressing: what restarts, for how long capacity is missing, budgets, what undo does. Plain sentences, no decisions."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from bot.errors import WorldError
+from bot.model import Text
+from bot.ports import ClusterReader, Json
+from bot.remediation.change import Edit
+from bot.remediation.pointer import get
+from bot.remediation.workload import Workload, condition, container_statuses, is_ready, metadata, surge
+from bot.units import duration
+
+
+def restarts(workload: Workload, pods: Sequence[Json], after: Mapping[str, Any]) -> Text:
+    """Which pods restart, in which way, and what that costs."""
+    count = workload.replicas
+    if not count:
+        return Text(
+            "The workload is scaled to 0: nothing restarts; the next pods start with the change.", "副本数为 0：没有 Pod 重启，之后启动的 Pod 会带上修改。"
+        )
+    start = last_start(workload, pods)
+    each = f"about {duration(start)} each (the last start took that long)" if start else "how long a start takes is not known"
+    each_zh = f"每个约 {duration(start)}（上次启动用时）" if start else "启动用时未知"
+    serving = sum(1 for pod in pods if is_ready(pod))
+    way, way_zh = _way(workload, after, count)
+    missing, missing_zh = _missing(serving, count, _old_goes_first(workload, after))
+    return Text(f"Restarts {count} pod(s) {way}; {each}. {missing}", f"重启 {count} 个 Pod（{way_zh}）；{each_zh}。{missing_zh}")
+
+
+def _way(workload: Workload, after: Mapping[str, Any], count: int) -> tuple[str, str]:
+    if workload.kind == "Deployment" and (after["spec"].get("strategy") or {}).get("type") == "Recreate":
+        return "all at once (strategy Recreate)", "一次全部（Recreate）"
+    if count == 1:
+        return "", "单副本"
+    if workload.kind == "StatefulSet":
+        return "one after another, highest number first", "逐个，编号从大到小"
+    return "one after another", "逐个"
+
+
+def _old_goes_first(workload: Workload, after: Mapping[str, Any]) -> bool:
+    if workload.kind == "StatefulSet" or (after["spec"].get("strategy") or {}).get("type") == "Recreate":
+        return True
+    return surge(after["spec"])[1] > 0
+
+
+def _missing(serving: int, count: int, old_goes_first: bool) -> tuple[str, str]:
+    if not serving:
+        return "None of them serves now, so no capacity is lost.", "目前没有 Pod 在服务，不损失容量。"
+    if not old_goes_first:
+        return "The old pods serve until their successors are ready.", "旧 Pod 会服务到新 Pod 就绪。"
+    if count == 1:
+        return "It does not serve for that time.", "这段时间不提供服务。"
+    return f"One of {count} is missing meanwhile.", f"期间缺少 {count} 个中的 1 个。"
+
+
+def last_start(workload: Workload, pods: Sequence[Json]) -> float | None:
+    """Seconds from the start of the server's container to ready, of the pod that took longest; None when no pod is ready."""
+    times = [seconds for pod in pods if is_ready(pod) for seconds in _start_of(pod, str(workload.container["name"]))]
+    return max(times, default=None)
+
+
+def _start_of(pod: Mapping[str, Any], container: str) -> list[float]:
+    ready = parsed(condition(pod, "Ready").get("lastTransitionTime"))
+    for status in container_statuses(pod):
+        started = parsed(((status.get("state") or {}).get("running") or {}).get("startedAt"))
+        if status.get("name") == container and started and ready and ready > started:
+            return [(ready - started).total_seconds()]
+    return []
+
+
+def parsed(stamp: Any) -> datetime | None:
+    """A time as Kubernetes writes it ("2026-11-30T09:12:01Z"); None when there is none."""
+    try:
+        return datetime.fromisoformat(str(stamp)) if stamp else None
+    except ValueError:
+        return None
+
+
+def budgets(workload: Workload, reader: ClusterReader) -> tuple[Text, ...]:
+    """The disruption budgets of these pods; they bind evictions, not rollouts, which people tend to forget."""
+    try:
+        found = reader.list("policy/v1", "PodDisruptionBudget", workload.ref.namespace)
+    except WorldError:
+        return ()
+    labels = (workload.template.get("metadata") or {}).get("labels") or {}
+    mine = [budget for budget in found if _selects(budget, labels)]
+    return tuple(_budget(budget) for budget in mine)
+
+
+def _selects(budget: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    selector = (budget.get("spec") or {}).get("selector") or {}
+    wanted = selector.get("matchLabels") or {}
+    return bool(wanted) and not selector.get("matchExpressions") and all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _budget(budget: Mapping[str, Any]) -> Text:
+    spec = budget.get("spec") or {}
+    asks = f"minAvailable {spec['minAvailable']}" if "minAvailable" in spec else f"maxUnavailable {spec.get('maxUnavailable')}"
+    name = metadata(budget).get("name")
+    return Text(f"Disruption budget {name} ({asks}) does not hold back a rollout.", f"PodDisruptionBudget {name}（{asks}）不约束滚动发布。")
+
+
+def undo(edits: Sequence[Edit], kind: str) -> Text:
+    """What undo will do."""
+    strategy = any(not edit.pointer.startswith("/spec/template") for edit in edits)
+    more, more_zh = (" and the strategy, once the pods are back", "，Pod 恢复后再还原发布策略") if strategy and kind == "Deployment" else ("", "")
+    return Text(f"Undo puts back the values above{more}, which restarts the pods once more.", f"撤销会还原上面的值{more_zh}，Pod 会再重启一次。")
+
+
+def drifted(workload: Workload, edit: Edit, seen: str | int | float | None, option: str) -> tuple[Text, ...]:
+    """A warning when the template no longer says what the failing pod ran with: the size was computed for the old value."""
+    now = get(workload.body, edit.pointer)
+    if seen is None or not isinstance(now, str) or str(seen) in now:
+        return ()
+    return (Text(f"The failing pod ran with {option} {seen}, the template now says `{now}`.", f"出错的 Pod 使用 {option} {seen}，模板现在是 `{now}`。"),)

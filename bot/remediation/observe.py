@@ -1,0 +1,165 @@
+"""One look at a rollout: how many pods of the new template are ready, and whether it can go on by itself.
+
+Reads only. It never waits; whoever watches calls it again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bot.model import Remediation, Rollout, StepKind
+from bot.ports import ClusterReader, Json
+from bot.remediation.bound import read
+from bot.remediation.notes import parsed
+from bot.remediation.workload import condition, container_statuses, controller_of, is_ready, is_terminating, metadata, ordinal, pods, replica_sets, revision
+
+PATIENCE = timedelta(seconds=20)  # a GPU that was just let go is not seen by the scheduler at once
+DEADLINE = timedelta(minutes=30)  # from the start of a pod to ready, for a StatefulSet, which has no deadline of its own
+CANNOT_START = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was read at one moment. `new` are the pods of the new template, newest first; `settled`: the controller has seen the template."""
+
+    body: Json
+    wanted: int
+    new: tuple[Json, ...]
+    old: tuple[Json, ...]
+    settled: bool
+
+
+def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | None = None, deadline: timedelta = DEADLINE) -> Rollout:
+    """The rollout of the plan's object as it is now. Raises NotFound when the object is gone, Forbidden, Temporary."""
+    moment = now or datetime.now(UTC)
+    look = _stateful_set(remediation, reader) if remediation.object.kind == "StatefulSet" else _deployment(remediation, reader)
+    ready = sum(1 for pod in look.new if is_ready(pod))
+    names = tuple(str(metadata(pod)["name"]) for pod in look.new)
+    done = look.settled and ready >= look.wanted and not _in_the_way(remediation, look)
+    if not done and remediation.direction == "undo":
+        done = _restored(look)
+    stuck, detail = ("", "") if done else _stuck(remediation, look, moment, deadline)
+    return Rollout(look.wanted, len(look.new), ready, done, stuck, detail, names)
+
+
+def _newest_first(found: Sequence[Json]) -> tuple[Json, ...]:
+    return tuple(sorted(found, key=lambda pod: (str(metadata(pod).get("creationTimestamp", "")), str(metadata(pod)["name"])), reverse=True))
+
+
+def _deployment(remediation: Remediation, reader: ClusterReader) -> _Look:
+    body = read(remediation.object, reader)
+    settled = _observed(body)
+    sets = replica_sets(body, reader)
+    # until the controller has seen the template, its newest ReplicaSet is the old one
+    newest = {metadata(one)["uid"] for one in sets if revision(one) == revision(body)} if settled else set()
+    found = pods(body, "Deployment", reader)
+    new = [pod for pod in found if (controller_of(pod) or {}).get("uid") in newest and not is_terminating(pod)]
+    old = [pod for pod in found if (controller_of(pod) or {}).get("uid") not in newest]
+    return _Look(body, int(body["spec"].get("replicas", 1)), _newest_first(new), tuple(old), settled)
+
+
+def _stateful_set(remediation: Remediation, reader: ClusterReader) -> _Look:
+    body = read(remediation.object, reader)
+    settled = _observed(body)
+    target = (body.get("status") or {}).get("updateRevision", "") if settled else ""
+    found = pods(body, "StatefulSet", reader)
+    new = [pod for pod in found if target and _hash(pod) == target and not is_terminating(pod)]
+    return _Look(body, _reached(remediation, body), _newest_first(new), tuple(pod for pod in found if pod not in new), settled)
+
+
+def _hash(pod: Mapping[str, Any]) -> str:
+    return str((metadata(pod).get("labels") or {}).get("controller-revision-hash", ""))
+
+
+def _reached(remediation: Remediation, body: Json) -> int:
+    """How many pods of a StatefulSet the new template reaches: those from the partition on, or with OnDelete those that the plan deletes."""
+    strategy = body["spec"].get("updateStrategy") or {}
+    if strategy.get("type") == "OnDelete":
+        return sum(1 for step in remediation.steps if step.kind is StepKind.DELETE_POD)
+    return max(0, int(body["spec"].get("replicas", 1)) - int((strategy.get("rollingUpdate") or {}).get("partition", 0)))
+
+
+def _observed(body: Json) -> bool:
+    return int((body.get("status") or {}).get("observedGeneration", 0)) >= int(metadata(body).get("generation", 0))
+
+
+def _in_the_way(remediation: Remediation, look: _Look) -> bool:
+    """A Deployment's old pods must be gone, or at least going."""
+    return remediation.object.kind == "Deployment" and any(not is_terminating(pod) for pod in look.old)
+
+
+def _restored(look: _Look) -> bool:
+    """An undo puts a template back, whether or not that template's pods can live: each one has started, and is ready or has ended as before."""
+    ended = [pod for pod in look.new if is_ready(pod) or _restarts(pod) > 0 or _crashing(pod)]
+    return look.settled and len(ended) >= look.wanted and not any(not is_terminating(pod) for pod in look.old if pod not in look.new)
+
+
+def _restarts(pod: Mapping[str, Any]) -> int:
+    return max((int(status.get("restartCount", 0)) for status in container_statuses(pod)), default=0)
+
+
+def _crashing(pod: Mapping[str, Any]) -> bool:
+    waiting = [((status.get("state") or {}).get("waiting") or {}).get("reason") for status in container_statuses(pod)]
+    return "CrashLoopBackOff" in waiting or _restarts(pod) >= 2
+
+
+def _stuck(remediation: Remediation, look: _Look, now: datetime, deadline: timedelta) -> tuple[str, str]:
+    """Why it cannot go on by itself, and the server's words; two empty texts while it can."""
+    if look.body["spec"].get("paused"):
+        return "paused", f"{remediation.object} was paused"
+    for pod in look.new:
+        reason = _pod_stuck(pod, look, now, deadline)
+        if reason[0]:
+            return reason
+    progress = condition(look.body, "Progressing")
+    if look.settled and progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded":
+        return "never_ready", str(progress.get("message", "the progress deadline has passed"))
+    quota = condition(look.body, "ReplicaFailure")
+    if look.settled and quota.get("status") == "True" and _older(quota.get("lastTransitionTime"), PATIENCE, now):
+        return "never_ready", str(quota.get("message", "its pods cannot be created"))
+    return _old_pod_blocks(remediation, look, now)
+
+
+def _pod_stuck(pod: Json, look: _Look, now: datetime, deadline: timedelta) -> tuple[str, str]:
+    name = str(metadata(pod)["name"])
+    if is_ready(pod):
+        return "", ""
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False" and _older(scheduled.get("lastTransitionTime"), PATIENCE, now) and not any(is_terminating(one) for one in look.old):
+        return "unschedulable", f"{name}: {scheduled.get('message') or scheduled.get('reason', '')}"
+    if _crashing(pod):
+        return "crash_looping", f"{name}: {_last_end(pod)}"
+    for status in container_statuses(pod):
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in CANNOT_START and _older(metadata(pod).get("creationTimestamp"), PATIENCE, now):
+            return "never_ready", f"{name}: {waiting['reason']}: {str(waiting.get('message', ''))[:300]}"
+    if _older(metadata(pod).get("creationTimestamp"), deadline, now):
+        return "never_ready", f"{name} is not ready {int(deadline.total_seconds() // 60)} minutes after it was made"
+    return "", ""
+
+
+def _last_end(pod: Json) -> str:
+    for status in container_statuses(pod):
+        ended = (status.get("lastState") or {}).get("terminated") or (status.get("state") or {}).get("terminated") or {}
+        if ended:
+            return f"container {status.get('name')} ended with exit code {ended.get('exitCode')} ({ended.get('reason', 'Error')}), {status.get('restartCount', 0)} restart(s)"
+    return f"{_restarts(pod)} restart(s)"
+
+
+def _old_pod_blocks(remediation: Remediation, look: _Look, now: datetime) -> tuple[str, str]:
+    """A StatefulSet waits for each pod to be ready: one of the old template that is not, and was not in the plan, holds it up."""
+    if remediation.object.kind != "StatefulSet" or not look.settled or look.body["spec"].get("podManagementPolicy") == "Parallel":
+        return "", ""
+    first = int((look.body["spec"].get("ordinals") or {}).get("start", 0))
+    partition = int(((look.body["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}).get("partition", 0))
+    for pod in look.old:
+        since = condition(pod, "Ready").get("lastTransitionTime") or metadata(pod).get("creationTimestamp")
+        if not is_ready(pod) and not is_terminating(pod) and ordinal(pod) - first >= partition and _older(since, 3 * PATIENCE, now):
+            return "never_ready", f"{metadata(pod)['name']} still has the old template and is not ready; the StatefulSet waits for it"
+    return "", ""
+
+
+def _older(stamp: Any, than: timedelta, now: datetime) -> bool:
+    when = parsed(stamp)
+    return when is not None and now - when >= than

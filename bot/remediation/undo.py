@@ -1,0 +1,91 @@
+"""Plans the way back: exactly what was captured before, and only when nobody changed the object since.
+
+A strategy that was changed for the rollout goes back after the undo's own rollout, unless a GPU is free by then: restored at once it would
+block the very rollout that undoes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bot.errors import BadInput
+from bot.model import Difference, Expectation, Operation, Remediation, StepKind
+from bot.ports import ClusterReader
+from bot.remediation.assemble import Draft, remediation
+from bot.remediation.bound import Changed, difference, read, template_difference, who
+from bot.remediation.capacity import Room, room_for
+from bot.remediation.change import Change, Edit
+from bot.remediation.pointer import MISSING, apply, get, under
+from bot.remediation.workload import TEMPLATE, Workload, metadata, pods
+from bot.remediation.writes import Writes, needed, takes_gpus
+
+
+def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[], str]) -> Remediation:
+    """The undo of a carried-out operation. Raises Changed when somebody changed the object since, BadInput when there is nothing to put back, NotFound when it is gone."""
+    done = operation.remediation
+    if not done.before:
+        raise BadInput("There is nothing to put back: a restart changes nothing but the time of the restart.")
+    uid = reader.uid()
+    if uid != done.bound.cluster_uid:
+        raise Changed((Difference("cluster", done.bound.cluster_uid, uid),))
+    live = read(done.object, reader)
+    _refuse_changed(done, live)
+    index = int(
+        next(pointer for pointer in done.bound.values if pointer.endswith("/name") and "/containers/" in pointer).split("/containers/")[1].split("/")[0]
+    )
+    workload = Workload(done.object, live, index)
+    edits = [_back(pointer, before, written(done)) for pointer, before in reversed(list(done.before.items()))]
+    return _assembled(done, workload, edits, reader, new_id)
+
+
+def _assembled(done: Remediation, workload: Workload, edits: list[Edit], reader: ClusterReader, new_id: Callable[[], str]) -> Remediation:
+    running = pods(workload.body, workload.kind, reader)
+    of_template = tuple(edit for edit in edits if under(edit.pointer, TEMPLATE))
+    of_strategy = tuple(edit for edit in edits if not under(edit.pointer, TEMPLATE))
+    draft = Draft(new_id(), done.action, "undo", done.remedy, done.target, done.risk, Expectation())
+    if not of_template:
+        return remediation(draft, workload, Change(of_strategy), Writes(), running, reader)
+    room = room_for(workload.template, reader) if workload.kind == "Deployment" and takes_gpus(workload) else Room(True)
+    if room.fits:
+        writes = needed(workload, running, room, done.target.pod)
+        return remediation(draft, workload, Change((*of_template, *of_strategy), _held(writes)), writes, running, reader)
+    writes = needed(workload, running, room, done.target.pod)
+    later = (*of_strategy, *(Edit(edit.pointer, edit.after, edit.before) for edit in reversed(writes.edits)))
+    return remediation(draft, workload, Change(of_template, _held(writes)), writes, running, reader, later)
+
+
+def _held(writes: Writes) -> tuple[Any, ...]:
+    return () if writes.held is None else (writes.held,)
+
+
+def written(done: Remediation) -> dict[str, Any]:
+    """What the operation's patches left at each path: JSON pointer -> value, MISSING for what they removed."""
+    operations = [one for step in done.steps if step.kind is StepKind.PATCH for one in step.patch if one["op"] != "test"]
+    return {str(one["path"]): one.get("value", MISSING) for one in operations}
+
+
+def _back(pointer: str, before: Any, after: Mapping[str, Any]) -> Edit:
+    return Edit(pointer, after[pointer], MISSING if before is None else before)
+
+
+def _refuse_changed(done: Remediation, live: Mapping[str, Any]) -> None:
+    """Raises Changed unless the object is what the operation left: the same object, its values in place, the rest of the template as captured."""
+    uid = metadata(live).get("uid")
+    if uid != done.bound.object_uid:
+        raise Changed((Difference("uid", done.bound.object_uid, uid),))
+    left = written(done)
+    found = [_touched(pointer, left[pointer], live) for pointer in done.before if get(live, pointer) != left[pointer]]
+    others = {pointer: value for pointer, value in done.bound.values.items() if not any(under(pointer, one) for one in done.before)}
+    found += [difference(pointer, value, live) for pointer, value in others.items() if get(live, pointer) != value and pointer not in left]
+    if not found and any(under(pointer, TEMPLATE) for pointer in done.before):
+        edits = [_back(pointer, before, left) for pointer, before in reversed(list(done.before.items()))]
+        restored = apply(live, [edit.operation() for edit in edits if under(edit.pointer, TEMPLATE)])
+        found = list(template_difference(done.bound, restored, live))
+    if found:
+        raise Changed(found)
+
+
+def _touched(pointer: str, wrote: Any, live: Mapping[str, Any]) -> Difference:
+    if wrote is MISSING:
+        now = get(live, pointer)
+        return Difference(pointer, None, now, who(live, pointer))
+    return difference(pointer, wrote, live)
