@@ -1,0 +1,110 @@
+"""Messages of a Case on Slack: `SlackChat` implements ports.Chat.
+
+A message carries its Case and purpose as metadata (ids only: every app of the workspace can read it). When it is not known whether a post arrived,
+that metadata finds it again, so that nothing stands in a channel twice. Nothing that is posted unfurls, and nothing in it is parsed but our own markup.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from slack_sdk import WebClient
+
+from bot.errors import Permanent
+from bot.model import Actor, Case, Conversation, Target, Words
+from handlers import messages
+from handlers.slack import blocks, kit
+from handlers.slack.errors import calling
+from handlers.slack.people import SlackPeople
+
+EVENT = "oombot"
+
+
+def client(token: str, base_url: str = "https://slack.com/api/", timeout_s: int = 10) -> WebClient:
+    """A Web API client that never repeats a call by itself: slack_sdk's own retry after a broken connection can post twice."""
+    return WebClient(token, base_url=base_url, timeout=timeout_s, retry_handlers=[])
+
+
+class SlackChat:
+    """`approvers` names who may approve for a target, for showing. `language`: en, zh, or auto (the language of whoever asked)."""
+
+    def __init__(self, client: WebClient, people: SlackPeople, *, language: str = "auto", approvers: Callable[[Target], tuple[str, ...]] = lambda _: ()) -> None:
+        self._client, self._people = client, people
+        self._language, self._approvers = language, approvers
+
+    # ------------------------------------------------------------ the port
+
+    def post(self, case: Case, purpose: str) -> str:
+        """Posts and gives the message's `ts`. Looks for it first when an earlier try is not known to have failed (an empty id in `case.posts`)."""
+        channel, thread = self._place(case, purpose)
+        if case.posts.get(purpose) == "":
+            found = self._find(case, purpose, channel, thread)
+            if found:
+                self.update(case, purpose, found)
+                return found
+        content = self._content(case, purpose)
+        answer = calling(
+            "chat.postMessage",
+            lambda: self._client.chat_postMessage(channel=channel, thread_ts=thread, unfurl_links=False, unfurl_media=False, parse="none", link_names=False, **content),
+        )
+        return str(answer["ts"])
+
+    def update(self, case: Case, purpose: str, message: str) -> None:
+        channel, _ = self._place(case, purpose)
+        content = self._content(case, purpose)
+        calling("chat.update", lambda: self._client.chat_update(channel=channel, ts=message, parse="none", link_names=False, **content))
+
+    def whisper(self, actor: Actor, conversation: Conversation, words: Words) -> None:
+        """An ephemeral message. Slack does not promise to show it."""
+        text = messages.of_the_bot(kit.escape).words(words, self.language_of(actor.id))
+        self.tell(actor.id, conversation, text)
+
+    # ------------------------------------------------------------ for the listeners
+
+    def tell(self, person: str, conversation: Conversation, mrkdwn: str) -> None:
+        """An ephemeral message of text that is escaped already."""
+        arguments: dict[str, Any] = {"channel": conversation.channel, "user": person, "text": kit.clip(mrkdwn, kit.FALLBACK_TEXT)}
+        if conversation.thread:
+            arguments["thread_ts"] = conversation.thread
+        calling("chat.postEphemeral", lambda: self._client.chat_postEphemeral(parse="none", link_names=False, **arguments))
+
+    def language_of(self, person: str) -> str:
+        """The language to speak to somebody in, without asking Slack."""
+        return self._people.language(person) if self._language == "auto" else self._language
+
+    def open_view(self, trigger_id: str, view: dict[str, Any]) -> None:
+        calling("views.open", lambda: self._client.views_open(trigger_id=trigger_id, view=view))
+
+    # ------------------------------------------------------------ pieces
+
+    def _place(self, case: Case, purpose: str) -> tuple[str, str | None]:
+        conversation = case.request.conversation
+        if conversation is None:
+            raise Permanent(f"case {case.id} belongs to no channel")
+        if purpose == "top":
+            return conversation.channel, conversation.thread
+        return conversation.channel, conversation.thread or case.posts.get("top") or None
+
+    def _content(self, case: Case, purpose: str) -> dict[str, Any]:
+        approvers = self._approvers(case.target) if case.target else ()
+        text, made = blocks.message(case, purpose, self._language_of(case), approvers)
+        return {"text": text, "blocks": made, "metadata": {"event_type": EVENT, "event_payload": {"case": case.id, "purpose": purpose}}}
+
+    def _language_of(self, case: Case) -> str:
+        """A thread is written in the language of whoever asked; one that an alert started in English."""
+        if self._language != "auto":
+            return self._language
+        return self._people.language(case.request.actor.id) if case.request.actor.origin == "slack" else "en"
+
+    def _find(self, case: Case, purpose: str, channel: str, thread: str | None) -> str:
+        """The `ts` of the message with this Case's metadata, or "". A channel is searched from the Case's beginning on."""
+        if thread:
+            answer = calling("conversations.replies", lambda: self._client.conversations_replies(channel=channel, ts=thread, include_all_metadata=True, limit=200))
+        else:
+            oldest = f"{case.created_at.timestamp() - 60:.6f}"
+            answer = calling("conversations.history", lambda: self._client.conversations_history(channel=channel, oldest=oldest, include_all_metadata=True, limit=200))
+        wanted = {"case": case.id, "purpose": purpose}
+        for message in answer.get("messages", []):
+            metadata = message.get("metadata") or {}
+            if metadata.get("event_type") == EVENT and metadata.get("event_payload") == wanted:
+                return str(message["ts"])
+        return ""
