@@ -13,6 +13,6 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def said(status: int, **words: str) -> Answer:
+def said(status: int, /, **words: str) -> Answer:
     """One JSON line: `said(401, error="...")`."""
     return Answer(status, json.dumps(words).encode())
