@@ -1,0 +1,170 @@
+"""Sizes of what the cache is made of: max_model_len, kv_cache_memory_bytes, kv_cache_dtype."""
+
+import math
+
+from bot.diagnosis.ledger import NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
+from bot.diagnosis.ledger_engine import EngineFacts
+from bot.diagnosis.sizing_checks import outside_budget
+from bot.diagnosis.sizing_utilization import SHORT
+from bot.diagnosis.sizing_whatif import each_token, length_is_linear, what_if
+from bot.diagnosis.sizing_words import MARGIN, UNIFIED_MARGIN, Impossible, Sized, cache, join, predicted
+from bot.errors import BadInput
+from bot.model import Ledger, Phase, Predicted, Text
+from bot.units import GIB, MIB, show
+
+LENGTH, BYTES, DTYPE = "max_model_len", "kv_cache_memory_bytes", "kv_cache_dtype"
+_NO_ROOM = 64  # tokens; no server is of use with less
+
+
+def lower_length(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
+    """To the longest length that fits: the printed one, or need per token times what is left; rounded down to whole kilotokens where there are many."""
+    now = (ledger.max_model_len if ledger else None) or engine.max_model_len
+    why = _length_has_no_say(ledger, engine)
+    if why:
+        return Impossible(LENGTH, "lower", why)
+    longest = _longest(ledger, engine) if ledger is not None else None
+    if longest is None:
+        return _halved_length(ledger, engine, now)
+    to = _rounded(longest, engine.block_size or 16)
+    if to < _NO_ROOM:
+        return Impossible(LENGTH, "lower", Text(f"Only {longest} tokens fit: no useful length does.", f"只放得下 {longest} 个 token：没有可用的长度。"))
+    if now is not None and to >= now:
+        return Impossible(LENGTH, "lower", Text(f"The present length of {now:,} tokens fits already.", f"当前长度 {now:,} 个 token 已放得下。"))
+    return _sized_length(ledger, engine, now, to, longest)
+
+
+def _sized_length(ledger: Ledger | None, engine: EngineFacts, now: int | None, to: int, longest: int) -> Sized:
+    assumed = Text(f"{longest:,} tokens are the most that fits.", f"最多放得下 {longest:,} 个 token。")
+    if ledger is not None:
+        try:
+            after = what_if(ledger, engine, {LENGTH: to}).after
+        except BadInput:
+            after = None
+        if after is not None and after.needed_kv_bytes is not None and ledger.available_kv_bytes is not None:
+            spare = ledger.available_kv_bytes - after.needed_kv_bytes
+            fits = Text(f"One request needs {show(after.needed_kv_bytes)} and fits by {show(spare)}.", f"一个请求需要 {show(after.needed_kv_bytes)}，还余 {show(spare)}。")
+            return Sized(LENGTH, "lower", fits, now, to, predicted(after), cost=2)
+    return Sized(LENGTH, "lower", assumed, now, to, Predicted(ledger.available_kv_bytes if ledger else None), cost=2)
+
+
+def _length_has_no_say(ledger: Ledger | None, engine: EngineFacts) -> Text | None:
+    if engine.phase is Phase.WEIGHTS:
+        return Text("The weights are loaded before any length matters.", "加载权重时长度还不起作用。")
+    if ledger is None:
+        return None
+    if ledger.failed == REQUESTED_OVER_FREE:
+        return Text("The server asked for more than was free before any length mattered.", "在长度起作用之前，要求的就已多于空闲。")
+    if ledger.failed in SHORT and counts_all_layers(engine):
+        return Text("This version counts all layers on every pipeline stage: its longest length is too pessimistic.", "该版本在每个 stage 上都计算所有层：它给出的最大长度过于悲观。")
+    if ledger.failed == NOTHING_LEFT and engine.at_least(8) and ledger.kv_blocks is None:
+        return Text("Nothing is left for the cache, and in this engine the length does not change that.", "没有给缓存留下任何空间，而该引擎中长度不改变这一点。")
+    return None
+
+
+def _longest(ledger: Ledger, engine: EngineFacts) -> int | None:
+    """Tokens of the longest request that fits, by the server's word or by arithmetic; None when neither is to be had."""
+    if ledger.estimated_max_len and (ledger.failed in SHORT or "estimated_max_len" not in ledger.derived):
+        return ledger.estimated_max_len
+    each = each_token(ledger, engine)
+    if each and length_is_linear(ledger, engine) and ledger.available_kv_bytes and ledger.available_kv_bytes > 0 and ledger.failed in SHORT:
+        return int((ledger.available_kv_bytes - 0.005 * GIB) / each)
+    return None
+
+
+def _rounded(tokens: int, block: int) -> int:
+    """Down to whole kilotokens of many, to 256 of some, to whole blocks of few: a number that a person would write."""
+    unit = 1024 if tokens >= 8192 else 256 if tokens >= 2048 else block
+    unit = math.lcm(unit, block) if math.lcm(unit, block) <= tokens else block
+    return tokens // unit * unit
+
+
+def _halved_length(ledger: Ledger | None, engine: EngineFacts, now: int | None) -> Sized | Impossible:
+    hybrid = (ledger is not None and ledger.plain_attention is False) or engine.known_hybrid is True
+    if hybrid:
+        effect = Text(
+            "Not computed: in this model not every layer keeps the whole context, so that need does not grow in line with the length. Lower it until the server prints that it fits.",
+            "不计算：该模型并非每层都保留完整上下文，需求不随长度线性增长。请逐步降低，直到服务提示放得下。",
+        )
+        return Sized(LENGTH, "lower", effect, now, None, cost=2)
+    if now is None or now < 1024:
+        return Sized(LENGTH, "lower", Text("Not computed: the log gives no length to start from.", "不计算：日志里没有可作起点的长度。"), now, None, cost=2)
+    why = Text("Half the length: the log has no numbers to compute it from.", "长度减半：日志里没有可供计算的数字。")
+    return Sized(LENGTH, "lower", Text("One request needs half as much cache.", "一个请求所需的缓存减半。"), now, _rounded(now // 2, engine.block_size or 16), None, why, cost=2)
+
+
+def set_bytes(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:
+    """A cache of exactly so many bytes: what one request needs, or what fits the budget with graphs; never more than the card has beside the rest."""
+    if engine.before(10, 2):
+        return Impossible(BYTES, "set", Text("The option exists from 0.10.2 on.", "该选项从 0.10.2 起才有。"))
+    if ledger is None:
+        return None
+    if ledger.failed == REQUESTED_OVER_FREE:
+        return Impossible(BYTES, "set", Text("The check of free memory at start uses utilisation all the same.", "启动时的空闲显存检查仍按利用率进行。"))
+    now = engine.kv_cache_memory_bytes
+    room = _room_for_cache(ledger, engine)
+    margin = UNIFIED_MARGIN if engine.unified_memory else MARGIN
+    wanted = _wanted_bytes(ledger, engine, now)
+    if wanted is None:
+        return None
+    if room is not None and wanted > room - margin:
+        if ledger.needed_kv_bytes is not None and ledger.needed_kv_bytes > room - margin:
+            return Impossible(BYTES, "set", Text(f"The card has room for {show(room)} of cache; {show(ledger.needed_kv_bytes)} are needed.", f"卡上只放得下 {show(room)} 缓存，而需要 {show(ledger.needed_kv_bytes)}。"))
+        wanted = room - margin
+    to = wanted // (64 * MIB) * 64 * MIB if now or ledger.failed is None else math.ceil(wanted / (64 * MIB)) * 64 * MIB
+    if to <= 0:
+        return Impossible(BYTES, "set", Text("Nothing is left for a cache beside weights and activations.", "除去权重与激活，没有空间留给缓存。"))
+    try:
+        after = what_if(ledger, engine, {BYTES: to}).after
+    except BadInput as wrong:
+        return Impossible(BYTES, "set", Text(str(wrong)))
+    room_words = None if room is None else Text(f"The card has room for {show(room)}.", f"卡上放得下 {show(room)}。")
+    return Sized(BYTES, "set", join(cache(after), room_words), now, to, predicted(after), cost=1)
+
+
+def _wanted_bytes(ledger: Ledger, engine: EngineFacts, now: int | None) -> int | None:
+    if ledger.failed in SHORT:
+        return None if ledger.needed_kv_bytes is None else ledger.needed_kv_bytes + (UNIFIED_MARGIN // 2 if engine.unified_memory else MARGIN)
+    if now:  # it is in force and memory ran out: give back what was short, and half a GiB
+        return now - max(0, (engine.alloc_requested_bytes or 0) - (engine.alloc_free_bytes or 0)) - GIB // 2
+    if ledger.available_kv_bytes is None or ledger.available_kv_bytes <= 0:
+        return None
+    graphs = outside_budget(ledger, engine)
+    return ledger.available_kv_bytes - (graphs if graphs is not None else GIB) - 150 * MIB
+
+
+def _room_for_cache(ledger: Ledger, engine: EngineFacts) -> int | None:
+    """Bytes of cache that the card can hold: free at start less what the profiling run measured beside the cache, less graphs outside the budget."""
+    if ledger.free_at_start_bytes is None or ledger.requested_bytes is None or ledger.available_kv_bytes is None or engine.kv_cache_memory_bytes:
+        return None
+    graphs = outside_budget(ledger, engine)
+    return ledger.free_at_start_bytes - (ledger.requested_bytes - ledger.available_kv_bytes) - (graphs if graphs is not None else GIB)
+
+
+def fp8(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:
+    """Half the bytes a token; helps only where a cache is left at all and half the need fits into it."""
+    if engine.fp8_cache:
+        return Impossible(DTYPE, "fp8", Text(f"The cache is kept as {engine.kv_cache_dtype} already.", f"缓存已经是 {engine.kv_cache_dtype}。"))
+    if ledger is None:
+        return None
+    if ledger.failed == NOTHING_LEFT or (ledger.available_kv_bytes is not None and ledger.available_kv_bytes <= 0):
+        return Impossible(DTYPE, "fp8", Text("Nothing is left for a cache of any type.", "任何类型的缓存都没有空间。"))
+    if ledger.failed == REQUESTED_OVER_FREE:
+        return Impossible(DTYPE, "fp8", Text("The server asked for more than was free before any cache was sized.", "在确定缓存大小之前，要求的就已多于空闲。"))
+    try:
+        after = what_if(ledger, engine, {DTYPE: "fp8"}).after
+    except BadInput as wrong:
+        return Sized(DTYPE, "fp8", Text(f"Not computed: {wrong}."), engine.kv_cache_dtype or "auto", "fp8", cost=3)
+    if after.needed_kv_bytes is not None and after.available_kv_bytes is not None and after.needed_kv_bytes > after.available_kv_bytes:
+        why = Text(
+            f"It halves the need to {show(after.needed_kv_bytes)}; {show(after.available_kv_bytes)} are left.",
+            f"需求减半为 {show(after.needed_kv_bytes)}，但只剩 {show(after.available_kv_bytes)}。",
+        )
+        return Impossible(DTYPE, "fp8", why)
+    quality = Text("Quality of an fp8 cache is yours to judge.", "fp8 缓存的质量需由你判断。")
+    return Sized(DTYPE, "fp8", join(_halves(after), quality), engine.kv_cache_dtype or "auto", "fp8", predicted(after), cost=3)
+
+
+def _halves(after: Ledger) -> Text:
+    if after.needed_kv_bytes is None:
+        return Text("A token takes half the cache.", "每个 token 占用的缓存减半。")
+    return Text(f"One request needs {show(after.needed_kv_bytes)}, half as much as before.", f"一个请求需要 {show(after.needed_kv_bytes)}，是原来的一半。")

@@ -1,0 +1,231 @@
+"""How far to raise or lower gpu_memory_utilization, or why it cannot help.
+
+Raising enlarges the cache by (new - old) x card and takes that from what is left for graphs, warm-up and peaks; lowering does the opposite. It
+bounds neither the loading of weights nor the profiling run.
+"""
+
+import math
+
+from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
+from bot.diagnosis.ledger_engine import EngineFacts
+from bot.diagnosis.sizing_checks import outside_budget
+from bot.diagnosis.sizing_whatif import what_if
+from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted
+from bot.errors import BadInput
+from bot.model import Ledger, Phase, Text
+from bot.units import GIB, MIB, gib, show
+
+REMEDY = "gpu_memory_utilization"
+SHORT = (NEEDED_OVER_AVAILABLE, NOTHING_LEFT, LENGTH_OVER_TOKENS)
+_DRIVER = gib(0.6)  # what the driver holds of an empty card
+_GRAPHS = GIB  # graphs of a start that did not get as far as to print them
+_HIGHEST = 0.98  # above it nothing is left for peaks
+_UNKNOWN_NEED = GIB  # cache to aim for when the log does not tell what a request needs
+
+
+def raise_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
+    """Up to where one request of max_model_len fits, 0.1 GiB to spare; never above what the card had free at the start."""
+    why = _no_say(ledger, engine) or _not_upwards(ledger, engine)
+    if why:
+        return Impossible(REMEDY, "raise", why)
+    if engine.unified_memory:
+        return Sized(REMEDY, "raise", _unified(), from_value=in_force(ledger, engine))
+    if ledger is None or ledger.total_bytes is None or ledger.available_kv_bytes is None or in_force(ledger, engine) is None:
+        return _step_up(ledger, engine)
+    return _computed_raise(ledger, engine)
+
+
+def _computed_raise(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
+    total, available = ledger.total_bytes or 0, ledger.available_kv_bytes or 0
+    now = (ledger.requested_bytes or 0) / total if ledger.requested_bytes else in_force(ledger, engine) or 0.9
+    highest = ceiling(ledger, engine)
+    if ledger.failed not in SHORT:
+        wanted = now + STEP
+    else:
+        needed = ledger.needed_kv_bytes if ledger.needed_kv_bytes is not None else _UNKNOWN_NEED
+        wanted = now + (needed - available + MARGIN) / total
+    to = math.ceil(round(wanted * 100, 6)) / 100
+    if to > highest and wanted - MARGIN / total <= highest:  # the last hundredth does not fit, a smaller step does
+        to = math.floor(highest * 1000) / 1000
+    stated = in_force(ledger, engine)
+    if to > highest or (stated is not None and to <= stated):
+        return Impossible(REMEDY, "raise", _beyond(ledger, highest, now))
+    return _sized("raise", ledger, engine, to)
+
+
+def lower_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
+    """Down to what was free at the start, or by what graphs and warm-up were short of; never so far that one request no longer fits."""
+    why = _no_say(ledger, engine)
+    if why is None and ledger is not None and ledger.failed in SHORT:
+        why = Text("The budget itself is too small: lowering utilisation makes the cache smaller still.", "预算本身就不够：降低利用率只会让缓存更小。")
+    if why:
+        return Impossible(REMEDY, "lower", why)
+    if ledger is not None and ledger.failed == REQUESTED_OVER_FREE:
+        return _below_free(ledger, engine)
+    if ledger is None or ledger.total_bytes is None or in_force(ledger, engine) is None:
+        return _step_down(ledger, engine)
+    return _computed_lower(ledger, engine)
+
+
+def _below_free(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
+    free, total, now = ledger.free_at_start_bytes or 0, ledger.total_bytes or 0, in_force(ledger, engine) or 0.9
+    if total <= 0 or free < max(now * total / 2, 2 * GIB):
+        return Impossible(
+            REMEDY,
+            "lower",
+            Text(
+                f"Only {show(free)} of {show(total)} are free: what holds the rest must go; a budget that small is another server than this one.",
+                f"{show(total)} 中只有 {show(free)} 空闲：必须先释放占用者；这么小的预算已不是同一个服务。",
+            ),
+        )
+    to = math.floor((free - 50 * MIB) / total * 100) / 100
+    return _sized("lower", ledger, engine, to)
+
+
+def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
+    total, now = ledger.total_bytes or 0, in_force(ledger, engine) or 0.9
+    graphs = outside_budget(ledger, engine)
+    short = max(0, (engine.alloc_requested_bytes or 0) - (engine.alloc_free_bytes or 0))
+    wanted = (graphs if graphs is not None else _GRAPHS) + short + round(0.15 * GIB)
+    step = min(max(math.ceil(wanted / total * 100) / 100, 0.02), 0.1)
+    if ledger.available_kv_bytes is not None and ledger.needed_kv_bytes is not None:
+        spare = ledger.available_kv_bytes - ledger.needed_kv_bytes - MARGIN
+        step = min(step, math.floor(spare / total * 100) / 100)
+        if step < 0.01:
+            return Impossible(
+                REMEDY,
+                "lower",
+                Text(
+                    f"One request needs {show(ledger.needed_kv_bytes)} of the {show(ledger.available_kv_bytes)} of cache: a lower utilisation would refuse the start.",
+                    f"一个请求需要 {show(ledger.needed_kv_bytes)}，缓存只有 {show(ledger.available_kv_bytes)}：再降利用率服务将无法启动。",
+                ),
+            )
+    return _sized("lower", ledger, engine, round(now - step, 4))
+
+
+def in_force(ledger: Ledger | None, engine: EngineFacts) -> float | None:
+    """The utilisation of this start: as printed, set, or the version's default."""
+    if ledger is not None and ledger.utilization is not None:
+        return ledger.utilization
+    return engine.utilization if engine.utilization is not None else engine.default_utilization
+
+
+def ceiling(ledger: Ledger, engine: EngineFacts) -> float:
+    """The highest utilisation that the card can give: what was free at the start less graphs outside the budget and 0.1 GiB."""
+    total = ledger.total_bytes or 1
+    free = ledger.free_at_start_bytes if ledger.free_at_start_bytes is not None else total - _DRIVER
+    graphs = outside_budget(ledger, engine)
+    if graphs is None:
+        graphs = 0 if ledger.estimate_in_sum else _GRAPHS
+    return min(_HIGHEST, (free - graphs - MARGIN) / total)
+
+
+def _sized(direction: str, ledger: Ledger, engine: EngineFacts, to: float) -> Sized | Impossible:
+    try:
+        answer = what_if(ledger, engine, {REMEDY: to})
+    except BadInput as wrong:
+        return Impossible(REMEDY, direction, Text(str(wrong)))
+    after = answer.after
+    asked = after.requested_bytes or 0
+    free = "" if ledger.free_at_start_bytes is None else f" of {show(ledger.free_at_start_bytes)} that were free"
+    budget = Text(f"Budget {show(asked)}{free}.", f"预算 {show(asked)}" + (f"，启动时空闲 {show(ledger.free_at_start_bytes)}。" if ledger.free_at_start_bytes is not None else "。"))
+    effect = join(budget, cache(after) if after.available_kv_bytes is not None else None)
+    return Sized(REMEDY, direction, effect, in_force(ledger, engine), to, predicted(after), cost=1)
+
+
+def _no_say(ledger: Ledger | None, engine: EngineFacts) -> Text | None:
+    """Where utilisation has no influence at all."""
+    if engine.kv_cache_memory_bytes and (ledger is None or ledger.failed != REQUESTED_OVER_FREE):
+        return Text("The cache is fixed by kv_cache_memory_bytes: utilisation has no say in it.", "缓存由 kv_cache_memory_bytes 固定：利用率不起作用。")
+    if engine.phase is Phase.WEIGHTS:
+        return Text("Utilisation does not bound the loading of weights: the cache is sized only afterwards.", "利用率不限制权重加载：缓存大小在其后才确定。")
+    if engine.phase is Phase.PROFILING and (ledger is None or ledger.failed is None):
+        return Text("The profiling run is not bounded by utilisation: it uses the whole card.", "试运行（profiling）不受利用率限制：它使用整张卡。")
+    if ledger is not None and ledger.failed in SHORT and counts_all_layers(engine):
+        return Text(
+            "This version counts the cache of all layers on every pipeline stage: the refusal may be false, and no utilisation can be computed from its numbers.",
+            "该版本在每个流水线 stage 上都计算所有层的缓存：拒绝可能是误判，不能据此计算利用率。",
+        )
+    return None
+
+
+def _not_upwards(ledger: Ledger | None, engine: EngineFacts) -> Text | None:
+    """Where raising is wrong whatever the numbers."""
+    if engine.phase in (Phase.GRAPH_CAPTURE, Phase.WARMUP, Phase.SERVING, Phase.CACHE_ALLOCATION) and (ledger is None or ledger.failed not in SHORT):
+        return Text("It ran out beside the cache: a larger cache leaves less for the rest.", "缓存之外的显存不足：缓存再大，余下的更少。")
+    if ledger is None:
+        return None
+    if ledger.failed == REQUESTED_OVER_FREE:
+        return Text("More was asked for than was free already; raising asks for more still.", "要求的已多于空闲；再提高只会要求更多。")
+    return wrong_estimate(ledger) or _neighbour(ledger, engine)
+
+
+def wrong_estimate(ledger: Ledger) -> Text | None:
+    """An estimate of graphs that no real pool reaches (0.2 to 5 GiB are usual) and that alone empties the budget."""
+    estimate = ledger.cudagraph_estimate_bytes
+    if not estimate or ledger.estimate_in_sum is False or ledger.failed not in SHORT:
+        return None
+    if estimate > 12 * GIB or (estimate > 6 * GIB and ledger.total_bytes is not None and estimate > ledger.total_bytes // 5):
+        return Text(
+            f"The estimate of CUDA graphs, {show(estimate)}, empties the budget, not the model: it must go, not the utilisation up.",
+            f"耗尽预算的是 CUDA graph 预估（{show(estimate)}），不是模型：应去掉预估，而不是提高利用率。",
+        )
+    return None
+
+
+def _neighbour(ledger: Ledger, engine: EngineFacts) -> Text | None:
+    """0.6.4 and V1 up to 0.9.0 charge every process on the card to this one."""
+    release = engine.release
+    charged = release is not None and release[:2] == (0, 6) and release[2] == 4
+    if charged and ledger.non_torch_bytes is not None and ledger.non_torch_bytes > max(4 * GIB, (ledger.total_bytes or 0) // 5):
+        return Text(
+            f"This version charges every process on the card to the budget: {show(ledger.non_torch_bytes)} are not this server's.",
+            f"该版本把卡上所有进程都算进预算：其中 {show(ledger.non_torch_bytes)} 不属于本服务。",
+        )
+    return None
+
+
+def _beyond(ledger: Ledger, highest: float, now: float) -> Text:
+    total = ledger.total_bytes or 0
+    most = (ledger.available_kv_bytes or 0) + round(max(highest, now) * total) - round(now * total)
+    needed = ledger.needed_kv_bytes
+    if needed is None:
+        return Text(
+            f"Even {max(highest, now):.2f}, all that the card can give, leaves {show(most)} for the cache.",
+            f"即使用到卡能给的上限 {max(highest, now):.2f}，缓存也只有 {show(most)}。",
+        )
+    return Text(
+        f"Even {max(highest, now):.2f}, all that the card can give, leaves {show(most)} for the cache; {show(needed)} are needed.",
+        f"即使用到卡能给的上限 {max(highest, now):.2f}，缓存也只有 {show(most)}，而需要 {show(needed)}。",
+    )
+
+
+def _unified() -> Text:
+    return Text(
+        "Not computed: on unified memory what the host uses is charged to the card and two equal starts differ by gigabytes; fix kv_cache_memory_bytes or free host memory instead.",
+        "不计算：统一内存上主机占用也算在卡上，两次相同的启动可相差数 GiB；请改用 kv_cache_memory_bytes 固定缓存，或释放主机内存。",
+    )
+
+
+def _why_step(ledger: Ledger | None) -> Text:
+    if ledger is None:
+        return Text("A step of 0.05: the log has no memory ledger to compute it from.", "按 0.05 的步长：日志里没有显存账目可供计算。")
+    return Text("A step of 0.05: the log does not give the size of the card and of the cache.", "按 0.05 的步长：日志没有给出显卡与缓存的大小。")
+
+
+def _step_up(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
+    now = in_force(ledger, engine)
+    to = round((now if now is not None else 0.9) + STEP, 4)
+    if to > 0.975:
+        return Impossible(REMEDY, "raise", Text(f"It is at {now:g} already: what is left of the card is needed beside the budget.", f"已经是 {now:g}：卡上余下的部分要留给预算之外。"))
+    why = _why_step(ledger)
+    return Sized(REMEDY, "raise", Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。"), now, min(to, 0.95) if now is None else to, None, why, cost=1)
+
+
+def _step_down(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
+    now = in_force(ledger, engine)
+    to = round((now if now is not None else 0.9) - STEP, 4)
+    if to < STEP:
+        return Impossible(REMEDY, "lower", Text(f"It is at {now:g} already.", f"已经是 {now:g}。"))
+    effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")
+    return Sized(REMEDY, "lower", effect, now, to, None, _why_step(ledger), cost=1)
