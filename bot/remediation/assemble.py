@@ -69,6 +69,8 @@ def patch(workload: Workload, edits: Sequence[Edit], index: int = 0) -> tuple[Ma
         tests |= {pointer: value for pointer, value in edit.proof if is_clean(value)}
         if edit.before is not MISSING:
             tests[edit.pointer] = edit.before
+        elif not edit.proof:
+            tests[edit.pointer] = None  # the API server takes a missing member as null; an absent list item has its proof
     mark = {"op": "add", "path": ANNOTATION, "value": PLACEHOLDER if not index else f"{PLACEHOLDER}/{index}"}
     return (*({"op": "test", "path": pointer, "value": value} for pointer, value in tests.items()), *(edit.operation() for edit in edits), mark)
 

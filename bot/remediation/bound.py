@@ -62,7 +62,7 @@ def read(ref: ObjectRef, cluster: ClusterReader | ClusterWriter) -> Json:
     """The object as it is now, by either port (a writer compares right before its write)."""
     if hasattr(cluster, "patch"):
         return cast(ClusterWriter, cluster).get(ref)
-    return cast(ClusterReader, cluster).get(ref.api_version, ref.kind, ref.namespace, ref.name)
+    return cluster.get(ref.api_version, ref.kind, ref.namespace, ref.name)
 
 
 def differences(remediation: Remediation, cluster: ClusterReader | ClusterWriter) -> tuple[Difference, ...]:

@@ -84,13 +84,13 @@ def _patch(remediation: Remediation, step: Step, operation_id: str, writer: Clus
 def filled(patch: Sequence[Mapping[str, Any]], operation_id: str, live: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The patch as it is sent: with the operation's id, bound to the generation just compared.
 
-    An object without annotations gets the whole map, bound to its resourceVersion so that nobody's first annotation is overwritten.
+    An object without annotations gets the whole map, bound to there being none (the API server takes a missing member as null).
     """
     meta = metadata(live)
     guards = [{"op": "test", "path": "/metadata/generation", "value": meta["generation"]}] if "generation" in meta else []
     bare = get(live, join("metadata", "annotations")) is MISSING
     if bare:
-        guards.append({"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]})
+        guards.append({"op": "test", "path": join("metadata", "annotations"), "value": None})
     return guards + [_filled(one, operation_id, bare=bare) for one in patch]
 
 

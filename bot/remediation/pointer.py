@@ -59,7 +59,7 @@ def under(pointer: str, parent: str) -> bool:
 
 
 def apply(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
-    """A patched copy (test, add, replace, remove). Raises PatchFailed."""
+    """A patched copy (test, add, replace, remove). As for the API server, a missing member passes a test for null. Raises PatchFailed."""
     result = copy.deepcopy(document)
     for operation in operations:
         result = _apply_one(result, operation)
@@ -69,7 +69,8 @@ def apply(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
 def _apply_one(document: Any, operation: Mapping[str, Any]) -> Any:
     name, path = operation["op"], operation["path"]
     if name == "test":
-        if get(document, path) != operation["value"]:
+        found = get(document, path)
+        if (None if found is MISSING else found) != operation["value"]:
             raise PatchFailed(f"test failed at {path}")
         return document
     if not path:

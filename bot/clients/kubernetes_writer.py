@@ -1,0 +1,62 @@
+"""Writes to one cluster, with credentials of its own: a JSON patch of one object, and the deletion of one pod by UID. Nothing else.
+
+Every request is sent at most once. What may be written is decided by whoever holds it: `bot/remediation` only.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubernetes.client import ApiClient
+
+from bot.clients.kubernetes_rest import Rest
+from bot.errors import Conflict, Rejected
+from bot.model import ObjectRef
+from bot.ports import Json
+
+FIELD_MANAGER = "oombot"
+JSON_PATCH = "application/json-patch+json"
+# the API server's words for a JSON patch that does not apply; a validation error names the field instead (both are 422)
+NOT_APPLICABLE = "the server rejected our request due to an error in our request"
+
+
+class KubernetesWriter:
+    """One cluster. `api_client` comes from `kubernetes_config.api_client(...)` and holds the writing credentials. Safe to use from several threads."""
+
+    def __init__(self, name: str, api_client: ApiClient) -> None:
+        self.name = name
+        self._rest = Rest(name, api_client)
+
+    def uid(self) -> str:
+        """The UID of the namespace kube-system, asked each time: the address may lead to another cluster by now."""
+        return str(self._rest.json("GET", self._rest.path("v1", "Namespace", "", "kube-system"))["metadata"]["uid"])
+
+    def get(self, ref: ObjectRef) -> Json:
+        """One object. Raises NotFound, Forbidden, Temporary."""
+        return self._rest.json("GET", self._path(ref))
+
+    def patch(self, ref: ObjectRef, operations: Sequence[Mapping[str, Any]], *, dry_run: bool) -> Json:
+        """The object after a JSON patch. Raises Conflict when a `test` does not hold, Rejected with the server's words, NotFound, Forbidden.
+
+        Temporary (no answer, broken connection) leaves open whether it was applied: look at the object before sending it again.
+        """
+        query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict"), *_dry(dry_run)]
+        try:
+            return self._rest.json("PATCH", self._path(ref), query, body=[dict(one) for one in operations], content_type=JSON_PATCH)
+        except Rejected as wrong:
+            if NOT_APPLICABLE in str(wrong):
+                raise Conflict(f"{self.name}: {ref} is not what the patch was made for") from wrong
+            raise
+
+    def delete_pod(self, ref: ObjectRef, *, dry_run: bool) -> None:
+        """Deletes the pod if it still has `ref.uid`. Raises NotFound when it is gone, Conflict when it is another one by now."""
+        if ref.kind != "Pod" or not ref.uid:
+            raise Rejected(f"{self.name}: only a pod is deleted, and only by its UID, not {ref}")
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}
+        self._rest.json("DELETE", self._path(ref), _dry(dry_run), body=body)
+
+    def _path(self, ref: ObjectRef) -> str:
+        return self._rest.path(ref.api_version, ref.kind, ref.namespace, ref.name)
+
+
+def _dry(dry_run: bool) -> list[tuple[str, str]]:
+    return [("dryRun", "All")] if dry_run else []
