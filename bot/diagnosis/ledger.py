@@ -42,7 +42,7 @@ _CONTRACT = tuple(name for name in Ledger.__dataclass_fields__ if name not in ("
 
 def build(readings: Sequence[LedgerReading], engine: EngineFacts) -> Ledger | None:
     """The ledger of the rank with the least room; None when no line of a ledger was printed. `readings`: all of one run, in order of the file."""
-    relevant = [reading for reading in readings if reading.values or reading.key == NO_CACHE_BLOCKS]
+    relevant = [reading for reading in readings if reading.values or reading.key in NO_CACHE_BLOCKS]
     if not relevant:
         return None
     chosen = choose(relevant)
@@ -223,7 +223,7 @@ def _failed(readings: Sequence[LedgerReading], values: Values) -> str | None:
             return NEEDED_OVER_AVAILABLE
         if {"kv_tokens", "max_model_len"} <= reading.values.keys():
             return LENGTH_OVER_TOKENS
-    if any(reading.key == NO_CACHE_BLOCKS for reading in readings) or values.get("available", 1) <= 0:
+    if any(reading.key in NO_CACHE_BLOCKS for reading in readings) or values.get("available", 1) <= 0:
         return NOTHING_LEFT
     return None
 

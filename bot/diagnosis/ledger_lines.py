@@ -47,8 +47,8 @@ FIELDS: Mapping[str, str] = {
 ENGINE_WIDE = frozenset({"needed", "kv_tokens", "blocks", "cpu_blocks", "max_model_len", "max_concurrency", "estimated_max_len", "block_size"})
 """Fields that speak of the whole engine, whichever process prints them; all others belong to the rank that prints them."""
 
-NO_CACHE_BLOCKS = "vllm.no_cache_blocks"
-"""Id of the refusal without numbers ("No available memory for the cache blocks"): the ledger needs to know that it was printed."""
+NO_CACHE_BLOCKS = frozenset({"vllm.no_cache_blocks", "vllm.autofit_failed"})
+"""Ids of the refusals without numbers ("No available memory for the cache blocks"): the ledger needs to know that one was printed."""
 
 
 @dataclass(frozen=True, slots=True)
