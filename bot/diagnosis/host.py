@@ -125,13 +125,13 @@ def _node(facts: Facts) -> list[Fact]:
 
 def _ray(facts: Facts) -> list[Fact]:
     """Whether the Ray cluster can ever give what is asked for."""
-    wanted, total, used = number(facts, "ray.gpu_demand"), number(facts, "ray.gpu_total"), number(facts, "ray.gpu_used")
+    wanted, total, used = number(facts, "ray_status.gpu_demand"), number(facts, "ray_status.gpu_total"), number(facts, "ray_status.gpu_used")
     if wanted is None or not wanted:
         return []
     have = total or 0.0
-    found = [_fact(facts, "ray.gpus_missing", wanted > have, "ray.gpu_demand")]
+    found = [_fact(facts, "ray_status.gpus_missing", wanted > have, "ray_status.gpu_demand")]
     if used is not None:
-        found.append(_fact(facts, "ray.gpus_in_use", used > 0, "ray.gpu_used"))
+        found.append(_fact(facts, "ray_status.gpus_in_use", used > 0, "ray_status.gpu_used"))
     return found
 
 

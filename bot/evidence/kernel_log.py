@@ -32,7 +32,7 @@ _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permis
 _PREFIX = re.compile(
     r"^(?:<\d{1,3}>)?(?:kern\s*:\w+\s*:\s*)?(?:\d+,\d+,(?P<boot>\d+),[^;]*;)?"
     r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?)?\s*"
-    r"(?:\S+ (?:kernel|systemd|systemd-oomd|earlyoom|kubelet|dockerd|containerd)?(?:\[\d+\])?:\s*)?"
+    r"(?:\S{1,255} kernel(?:\[\d+\])?:\s*)?"
     r"(?:\[(?P<stamp>[ \d.]+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]\s?)?(?:\[\s*[TC]\d+\]\s?)?"
 )
 _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}

@@ -1,6 +1,6 @@
 """`ray_status.txt`: `ray status` (both autoscaler versions). What the cluster has, uses and is asked for; not why.
 
-Facts: `ray.<name>`; sizes in bytes, GPUs as numbers.
+Facts: `ray_status.<name>`; sizes in bytes, GPUs as numbers.
 """
 
 import re
@@ -44,7 +44,7 @@ def read(data: bytes, source: str) -> Reading:
     facts: dict[str, Fact] = {}
 
     def emit(name: str, value: Value, line: Line) -> None:
-        facts[f"ray.{name}"] = Fact(f"ray.{name}", value, line.place(source))
+        facts[f"ray_status.{name}"] = Fact(f"ray_status.{name}", value, line.place(source))
 
     head = ""
     demands: list[tuple[float, Line, str]] = []
@@ -70,7 +70,7 @@ def read(data: bytes, source: str) -> Reading:
     _demanded(demands, emit)
     if not facts:
         return Reading(gaps=(Gap(source, "no ray status in it", "how many GPUs the Ray cluster has and what waits for them"),))
-    return Reading(tuple(facts.values()), ("ray.",) if "ray.looked" in facts else ())
+    return Reading(tuple(facts.values()), ("ray_status.",) if "ray_status.looked" in facts else ())
 
 
 def _usage(text: str, line: Line, emit: _Emit) -> None:
