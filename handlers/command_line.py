@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from bot.errors import BadInput
-from bot.evidence import locate
+from bot.evidence.locate import query as target_query
 from bot.model import TargetQuery, Words
 from handlers.messages import Messages
 
@@ -92,7 +92,7 @@ def _target(words: Sequence[str]) -> TargetQuery:
         raise Misunderstood("input_too_many", extra=targets[1], form="check POD [-n NAMESPACE] [--cluster NAME] [--container NAME]")
     if not all(_NAME.fullmatch(part) for part in targets[0].split("/")):
         raise Misunderstood("input_bad_name", what="target", word=targets[0][:80])
-    return locate.query(targets[0], options.get("namespace"), options.get("cluster"), options.get("container"))
+    return target_query(targets[0], options.get("namespace"), options.get("cluster"), options.get("container"))
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -58,7 +58,7 @@ class Page:
 
     def button(self, button: Button, text: str = "") -> Block:
         """The face of a button. What leaves is an opaque id (`value`); `action_id` must differ within a message."""
-        action_id = f"{ACTION}.{button.verb}.{button.index}"
+        action_id = f"{ACTION}.{button.verb}.{button.id}"[:255]
         words = text or self.label(f"button_{button.verb}")
         if button.verb in ASKS_BACK:
             return kit.button(f"{words}...", action_id, button.id)

@@ -11,7 +11,7 @@ from handlers.slack.diagnosis_blocks import predicted
 from handlers.slack.kit import Block
 from handlers.slack.page import Page
 
-_DIFFERENCES = 8
+_DIFFERENCES, _DIFF = 8, 2800
 
 
 def operation_with(case: Case, *, plan: str = "", operation: str = "") -> Operation | None:
@@ -30,26 +30,27 @@ def plan(page: Page, plan_id: str) -> list[Block]:
         return [kit.section(page.say("plan_gone"))]
     remediation = operation.remediation
     title = page.say("plan_title" if remediation.direction == "apply" else "plan_title_undo", object=remediation.object, what=page.change_of(remediation.remedy))
-    blocks = [kit.section(title), *kit.rich([kit.preformatted(remediation.diff, 2800)] if remediation.diff else [])]
-    blocks += _steps(page, remediation)
-    if remediation.notes:
-        blocks.append(kit.section("\n".join(page.text(note) for note in remediation.notes)))
+    blocks = [kit.section(title), *kit.rich([kit.preformatted(remediation.diff, _DIFF)] if remediation.diff else [])]
+    steps, notes = _steps(page, remediation), "\n".join(page.text(note) for note in remediation.notes)
+    blocks += [kit.section(each) for each in (steps, notes) if each]
     effect = predicted(page, remediation.expects.predicted)
     if effect:
         blocks.append(kit.section(page.say("plan_effect", effect=effect)))
     blocks.append(kit.context(page.say("plan_digest", digest=remediation.digest[:12], risk=page.label(f"risk_{remediation.risk}"))))
-    return [*blocks, *_decision(page, operation)]
+    whole = len(title) <= kit.SECTION and len(remediation.diff) <= _DIFF and max(len(steps), len(notes)) <= kit.SECTION
+    return [*blocks, *_decision(page, operation, whole=whole)]
 
 
-def _steps(page: Page, remediation: Remediation) -> list[Block]:
+def _steps(page: Page, remediation: Remediation) -> str:
     """Every write, when there is more than the one that the diff shows."""
     if len(remediation.steps) < 2:
-        return []
+        return ""
     lines = [f"{number}. {page.text(step.says)} ({page.label(f'step_{StepKind(step.kind).value}')}: {kit.escape(str(step.object))})" for number, step in enumerate(remediation.steps, 1)]
-    return [kit.section(f"*{page.label('steps')}*\n" + "\n".join(lines))]
+    return f"*{page.label('steps')}*\n" + "\n".join(lines)
 
 
-def _decision(page: Page, operation: Operation) -> list[Block]:
+def _decision(page: Page, operation: Operation, *, whole: bool) -> list[Block]:
+    """`whole`: all of the plan stands above. What nobody can read nobody may approve."""
     if operation.ended is not None:
         ended = page.say(operation.ended.key, **operation.ended.parameters)
         return [kit.section(page.say("plan_ended", why=Trusted(ended))), *kit.actions(page.buttons(("preview_again",)))]
@@ -57,6 +58,8 @@ def _decision(page: Page, operation: Operation) -> list[Block]:
         return [kit.section(_approved(page, operation))]
     if page.case.state is not State.AWAITING_APPROVAL:
         return [kit.context(page.label(f"state_{page.case.state.value}"))]
+    if not whole:
+        return [kit.section(page.say("plan_too_long")), *kit.actions(page.buttons(("reject",), operation.remediation.id))]
     who = Trusted(", ".join(kit.mention(each) for each in page.approvers))
     words = page.say("plan_needs", who=who, not_who=_not_these(page, operation), until=kit.moment(operation.expires_at))
     return [kit.section(words), *kit.actions(page.buttons(("approve", "reject"), operation.remediation.id))]

@@ -6,15 +6,13 @@ It refuses every token that it did not issue itself.
 
 import json
 import secrets
-import socket
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import uvicorn
 from starlette.routing import BaseRoute
 
+from bot.sandbox.loopback import Served
 from bot.sandbox.slack import limits
 from bot.sandbox.slack.outgoing import Ack, Postman, command_fields, event_payload, interaction_payload
 from bot.sandbox.slack.server import Faults, Interface, WebApi, application
@@ -51,28 +49,20 @@ class FakeSlack:
         self.api = WebApi(self.workspace, self.postman, self.faults, self.bot_token, self.app_token)
         self._app = application(self.api, Interface(self.workspace, self._act), routes)
         self._port = port
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
+        self._served: Served | None = None
         self.url = ""
 
     # ------------------------------------------------------------ life
 
     def start(self) -> str:
         """Listens on loopback (any free port unless one was given) and gives the URL."""
-        listener = socket.create_server(("127.0.0.1", self._port))
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self._server = server = uvicorn.Server(uvicorn.Config(self._app, log_level="error", timeout_graceful_shutdown=1, lifespan="off", ws="websockets-sansio"))
-        self._thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="fake-slack", daemon=True)
-        self._thread.start()
-        deadline = time.monotonic() + 10
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.005)
+        self._served = Served(self._app, port=self._port)
+        self.url = self._served.start()
         return self.url
 
     def stop(self) -> None:
-        if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
-            self._thread.join(timeout=5)
+        if self._served is not None:
+            self._served.stop()
 
     def __enter__(self) -> "FakeSlack":
         self.start()

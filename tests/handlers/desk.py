@@ -1,0 +1,56 @@
+"""A named fake of the use-cases for the rim's tests: keeps what arrives, idempotent by key, refuses on demand."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from bot.errors import OombotError
+from bot.model import Actor, Case, Press, Request, State
+from handlers.desk import Frozen
+
+NOW = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
+
+
+class FixedClock:
+    def now(self) -> datetime:
+        return NOW
+
+
+class RecordingDesk:
+    """`refuse_with` is raised by the next call that would change something."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.presses: list[Press] = []
+        self.refuse_with: OombotError | None = None
+        self.frozen_by: Frozen | None = None
+        self.cases: dict[str, Case] = {}
+
+    def receive(self, request: Request) -> Case:
+        self._refuse()
+        if request.key not in self.cases:
+            self.requests.append(request)
+            number = len(self.cases) + 1
+            self.cases[request.key] = Case(f"case-{number}", 1, State.RECEIVED, request, NOW, NOW)
+        return self.cases[request.key]
+
+    def press(self, press: Press) -> None:
+        self._refuse()
+        if all(press.key != other.key for other in self.presses):
+            self.presses.append(press)
+
+    def freeze(self, actor: Actor, on: bool) -> None:
+        self._refuse()
+        self.frozen_by = Frozen(actor.id, NOW.isoformat()) if on else None
+
+    def frozen(self) -> Frozen | None:
+        return self.frozen_by
+
+    def open_cases(self) -> Sequence[Case]:
+        return list(self.cases.values())
+
+    def recent(self, limit: int) -> Sequence[Case]:
+        return list(self.cases.values())[-limit:]
+
+    def _refuse(self) -> None:
+        if self.refuse_with is not None:
+            raise self.refuse_with
