@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from bot.diagnosis import ledger_sum, ledger_tokens
 from bot.diagnosis.ledger_engine import EngineFacts
-from bot.diagnosis.ledger_lines import NO_CACHE_BLOCKS, LedgerReading
+from bot.diagnosis.ledger_lines import CUT_REFUSALS, NO_CACHE_BLOCKS, LedgerReading
 from bot.diagnosis.ledger_ranks import Values, choose
 from bot.model import Ledger, Text
 from bot.units import show
@@ -19,6 +19,7 @@ NEEDED_OVER_AVAILABLE = "needed_kv_bytes > available_kv_bytes"
 LENGTH_OVER_TOKENS = "max_model_len > kv_tokens"
 
 _OWN = "vllm.ledger."
+_SETTINGS = {"max_model_len", "block_size", "utilization"}  # printed with other things too: alone they are no ledger
 _SLOTS = {  # field of a reading -> field of the ledger
     "total": "total_bytes",
     "free_at_start": "free_at_start_bytes",
@@ -43,7 +44,7 @@ _CONTRACT = tuple(name for name in Ledger.__dataclass_fields__ if name not in ("
 def build(readings: Sequence[LedgerReading], engine: EngineFacts) -> Ledger | None:
     """The ledger of the rank with the least room; None when no line of a ledger was printed. `readings`: all of one run, in order of the file."""
     relevant = [reading for reading in readings if reading.values or reading.key in NO_CACHE_BLOCKS]
-    if not relevant:
+    if all(reading.values.keys() <= _SETTINGS and reading.key not in NO_CACHE_BLOCKS for reading in relevant):
         return None
     chosen = choose(relevant)
     draft = _Draft(dict(chosen.values))
@@ -215,12 +216,12 @@ _STEPS: tuple[Callable[[_Draft, EngineFacts], None], ...] = (_old_peak, _split_c
 def _failed(readings: Sequence[LedgerReading], values: Values) -> str | None:
     """The check that refused the start, as printed by a refusal; a ledger alone shows at most that nothing is left."""
     for reading in readings:
+        if "needed" in reading.values or reading.key in CUT_REFUSALS:
+            return NEEDED_OVER_AVAILABLE
         if reading.key.startswith(_OWN):
             continue
         if {"free_at_start", "requested"} <= reading.values.keys():
             return REQUESTED_OVER_FREE
-        if "needed" in reading.values:
-            return NEEDED_OVER_AVAILABLE
         if {"kv_tokens", "max_model_len"} <= reading.values.keys():
             return LENGTH_OVER_TOKENS
     if any(reading.key in NO_CACHE_BLOCKS for reading in readings) or values.get("available", 1) <= 0:

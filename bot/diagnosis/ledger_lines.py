@@ -50,6 +50,9 @@ ENGINE_WIDE = frozenset({"needed", "kv_tokens", "blocks", "cpu_blocks", "max_mod
 NO_CACHE_BLOCKS = frozenset({"vllm.no_cache_blocks", "vllm.autofit_failed"})
 """Ids of the refusals without numbers ("No available memory for the cache blocks"): the ledger needs to know that one was printed."""
 
+CUT_REFUSALS = frozenset({"vllm.ledger.refusal_available", "vllm.ledger.refusal_estimate"})
+"""Ids of clauses that stand only in the refusal of a context that does not fit: kept pieces of it prove it."""
+
 
 @dataclass(frozen=True, slots=True)
 class LedgerReading:
