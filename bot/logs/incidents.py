@@ -14,7 +14,8 @@ from bot.model import Phase
 
 STACK = 600  # lines in front of a root in which its traceback may stand
 NEAR = 400  # lines behind a root in which its followers may stand
-_ENGINE = re.compile(r"(?i)^(?:api_?server|engine_?core)")
+_SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
+_CORE = re.compile(r"(?i)^engine_?core")
 
 # Which frame says more about the phase, when a stack goes through several: capture is called by warm-up, profiling runs the model as serving does.
 _SPECIFIC = ("wake_up", "kv_transfer")
@@ -72,7 +73,7 @@ class Incident:
 
 
 def _key(event: Event) -> tuple[str, str]:
-    return event.id, event.prefix.process if _ENGINE.match(event.prefix.process) or not event.prefix.process else f"{event.prefix.process}/{event.prefix.pid}"
+    return event.id, event.prefix.process if _SERVER.match(event.prefix.process) or not event.prefix.process else f"{event.prefix.process}/{event.prefix.pid}"
 
 
 def _same_process(one: Event, other: Event) -> bool:
@@ -83,26 +84,35 @@ def _same_process(one: Event, other: Event) -> bool:
 
 
 def attempts(events: Iterable[Event]) -> list[Attempt]:
-    """Splits the events of one server into its runs."""
+    """Splits the events of one server into its runs: a start that was seen before, or after a failure, begins a new one; so does, after a failure, an
+    engine process of the same name and another number."""
     runs: list[list[Event]] = [[]]
     started: set[tuple[str, str]] = set()
     engines: dict[str, int | None] = {}
     failed = False
     for event in events:
         role, process = event.message.role, event.prefix.process
-        engine = bool(process and _ENGINE.match(process))
-        renewed = engine and process in engines and engines[process] != event.prefix.pid
+        core = bool(process and _CORE.match(process))
         again = role == "start" and (_key(event) in started or failed)
-        if runs[-1] and (again or (renewed and failed)):
-            runs.append([])
+        renewed = failed and core and engines.get(process, event.prefix.pid) != event.prefix.pid
+        if runs[-1] and (again or renewed):
+            runs.append(_behind_engines(runs[-1]) if renewed else [])
             started, engines, failed = set(), {}, False
         if role == "start":
             started.add(_key(event))
-        if engine:
+        if core:
             engines[process] = event.prefix.pid
         failed = failed or role in ("fatal", "wrapper", "ended")
         runs[-1].append(event)
     return [Attempt(tuple(run)) for run in runs]
+
+
+def _behind_engines(run: list[Event]) -> list[Event]:
+    """Takes what stands behind the last line of the old engine off the old run: it belongs to the new one."""
+    last = max((index for index, event in enumerate(run) if _CORE.match(event.prefix.process)), default=len(run) - 1)
+    behind = run[last + 1 :]
+    del run[last + 1 :]
+    return behind
 
 
 def _ready(events: Sequence[Event], after: int = 0) -> Event | None:
@@ -111,7 +121,12 @@ def _ready(events: Sequence[Event], after: int = 0) -> Event | None:
 
 def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
     """The line that the failure began with: the most specific error of the earliest failing process, neither survived by the start nor part of a shutdown."""
-    candidates = [event for event in events if event.message.role == "fatal" and (shutdown is None or event.line < shutdown.line)]
+    wrapped = {event.line for event in events if event.message.role == "wrapper"}
+    candidates = [
+        event
+        for event in events
+        if event.message.role == "fatal" and (shutdown is None or event.line < shutdown.line) and not (event.line in wrapped and event.message.tier > 5)
+    ]
     ready = max((event.line for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING), default=0)
     lasting = [event for event in candidates if event.line > ready or event.message.phase is Phase.SERVING]
     if not lasting:

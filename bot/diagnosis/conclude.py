@@ -1,0 +1,149 @@
+"""From ranked findings to one Diagnosis: what it is, how sure, on which lines, what is left open, what to do.
+
+Certainty is derived here and nowhere raised. No finding means `unknown`, with the readings that would decide.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bot.diagnosis import recommend, sizing, words
+from bot.diagnosis.causes import family_of
+from bot.diagnosis.ledger_engine import EngineFacts
+from bot.diagnosis.recommend import Meaning
+from bot.diagnosis.signatures import Finding, Signature
+from bot.facts import VOCABULARY, Facts
+from bot.logs.incidents import Incident
+from bot.model import Certainty, Diagnosis, Fact, Gap, Ledger, Phase, Quote, RunnerUp, Text
+
+_MOST_QUOTES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a conclusion needs besides facts. `absent`: files that the bundle does not have; `says`: what each log message means."""
+
+    incident: Incident | None
+    ledger: Ledger | None
+    engine: EngineFacts
+    gaps: tuple[Gap, ...]
+    absent: tuple[Gap, ...]
+    meanings: Mapping[str, Meaning]
+    says: Mapping[str, Text]
+
+
+def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagnosis:
+    """The Diagnosis of ranked findings (best first)."""
+    if not found or found[0].cause == "unknown":
+        return _unknown(found, facts, context)
+    best, rivals = found[0], [finding for finding in found[1:] if finding.cause != "unknown"]
+    certainty = best.certainty
+    if any(rival.certainty is Certainty.CERTAIN for rival in rivals) and certainty is Certainty.CERTAIN:
+        certainty = Certainty.LIKELY
+    remedies = recommend.chosen([best, *rivals], facts)
+    advice, useless = recommend.advise(best, remedies, facts, context.meanings, lambda name, direction: sizing.size_for(name, direction, context.ledger, context.engine))
+    return Diagnosis(
+        cause=best.cause,
+        family=family_of(best.cause),
+        certainty=certainty,
+        summary=words.fill(best.signature.says, facts),
+        evidence=_evidence(best.signature, facts, context),
+        runners_up=tuple(RunnerUp(rival.cause, rival.certainty) for rival in rivals[:4]),
+        gaps=_gaps(best, facts, context),
+        ledger=context.ledger,
+        recommendations=advice,
+        will_not_help=useless,
+        **_where(facts, context),  # type: ignore[arg-type]
+    )
+
+
+def _where(facts: Facts, context: Context) -> dict[str, object]:
+    incident = context.incident
+    version = facts.get("engine.version")
+    return {
+        "phase": incident.phase if incident else None,
+        "reached": incident.reached if incident else None,
+        "engine_version": version if isinstance(version, str) else "",
+    }
+
+
+def _unknown(found: Sequence[Finding], facts: Facts, context: Context) -> Diagnosis:
+    best = found[0] if found else None
+    summary = words.fill(best.signature.says, facts) if best else _nothing(facts)
+    remedies = recommend.chosen([best], facts) if best else []
+    advice, useless = recommend.advise(best, remedies, facts, context.meanings, lambda _name, _direction: None) if best else ((), ())
+    gaps = tuple(replace(gap, matters=True) for gap in (_gaps(best, facts, context) if best else (*context.gaps, *context.absent)))
+    return Diagnosis(
+        cause="unknown",
+        family="unknown",
+        certainty=best.certainty if best else Certainty.POSSIBLE,
+        summary=summary,
+        evidence=_evidence(best.signature, facts, context) if best else _last_lines(facts, context),
+        runners_up=tuple(RunnerUp(rival.cause, rival.certainty) for rival in found[1:5]),
+        gaps=gaps,
+        ledger=context.ledger,
+        recommendations=advice,
+        will_not_help=useless,
+        **_where(facts, context),  # type: ignore[arg-type]
+    )
+
+
+def _nothing(facts: Facts) -> Text:
+    phase = facts.get("log.stopped_in")
+    if isinstance(phase, str):
+        return Text(f"The log stops in the phase {Phase(phase).value} without an error; the evidence does not say why.", f"日志在 {Phase(phase).value} 阶段中断且没有错误；证据不足以说明原因。")
+    return Text("The evidence does not say what happened.", "证据不足以说明发生了什么。")
+
+
+def _evidence(signature: Signature, facts: Facts, context: Context) -> tuple[Quote, ...]:
+    """Quotes of the facts that the signature rests on, the root first; each place once."""
+    names = ["failure.kind", *signature.quotes, *signature.when, *signature.certain_if]
+    quotes: dict[tuple[str, int | None], Quote] = {}
+    for name in names:
+        fact = facts.fact(name)
+        if fact is None or fact.place is None or (fact.place.source, fact.place.line) in quotes:
+            continue
+        says = signature.quotes.get(name)
+        quotes[fact.place.source, fact.place.line] = Quote(fact.place.source, fact.place.line, fact.place.quote, words.fill(says, facts) if says else _says(fact, facts, context))
+    return tuple(quotes.values())[:_MOST_QUOTES]
+
+
+def _says(fact: Fact, facts: Facts, context: Context) -> Text:
+    message = facts.get("failure.message") if fact.name.startswith(("failure.", "alloc.")) else fact.name
+    for name in (message, str(message).rpartition(".")[0]):
+        if isinstance(name, str) and name in context.says:
+            return context.says[name]
+    meaning = VOCABULARY.get(fact.name)
+    shown = words.show(fact.name, fact.value)
+    return Text(f"{meaning[1]}: {shown}") if meaning else Text(f"{fact.name}: {shown}")
+
+
+def _last_lines(facts: Facts, context: Context) -> tuple[Quote, ...]:
+    fact = facts.fact("log.ended")
+    if fact is None or fact.place is None or not fact.place.quote:
+        return ()
+    return (Quote(fact.place.source, fact.place.line, fact.place.quote, Text("The last line of the log.", "日志的最后一行。")),)
+
+
+def _gaps(finding: Finding, facts: Facts, context: Context) -> tuple[Gap, ...]:
+    """What could not be read, first what would have decided."""
+    gaps = [Gap(decider.source, "not available", decider.would_tell, finding.certainty is not Certainty.CERTAIN) for decider in finding.signature.deciders]
+    named = {gap.source for gap in gaps}
+    sure = finding.certainty is Certainty.CERTAIN
+    gaps += [replace(gap, matters=False if sure else gap.matters) for gap in context.gaps if gap.source not in named]
+    if finding.unknown:
+        gaps += [replace(gap, matters=True) for gap in context.absent if gap.source not in named and _covers(gap.source, finding.unknown)]
+    return tuple(gaps)
+
+
+_COVERS = {
+    "pod.json": ("pod.", "container.", "termination."),
+    "events.json": ("events.", "termination."),
+    "kernel.log": ("kernel.", "xid."),
+    "nvidia-smi.txt": ("gpus.", "gpu.", "device."),
+    "node_readings.txt": ("node.", "cgroup.", "shm."),
+    "container.log": ("log.", "failure.", "vllm.", "torch.", "engine."),
+}
+
+
+def _covers(source: str, names: Sequence[str]) -> bool:
+    return any(name.startswith(_COVERS.get(source, ())) for name in names)

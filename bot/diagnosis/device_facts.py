@@ -1,0 +1,165 @@
+"""Derived facts of the cards, the budget and the limits: everything a signature about device memory needs and no single line says.
+
+Each is a named number or yes/no with a test of its own; what cannot be derived is left out and so stays unknown.
+"""
+
+import re
+from collections.abc import Callable
+
+from bot.facts import Facts
+from bot.model import Fact, Ledger, Place, Value
+
+_UNIFIED = re.compile(r"(?i)\bGB10\b|\bOrin\b|\bXavier\b|\bThor\b|Jetson|\bnvgpu\b|Radeon 8060S|Ryzen AI|Strix Halo|DGX Spark|\bMI300A\b")
+_MULTIMODAL = re.compile(r"(?i)(?:^|[/_.-])(?:\w*vl\d?|llava\w*|pixtral\w*|internvl\w*|\w*vision\w*|\w*omni\w*|gemma-?3n?|mllama|ovis\w*|phi-?[34]\w*(?:vision|multimodal)|whisper\w*|molmo\w*)(?:[/_.-]|$)")
+_MOE = re.compile(r"(?i)moe|mixtral|-a\d+b|deepseek-?(?:v[234]|r1)|gpt-oss|kimi-k|glm-?4\.[5-9]|minimax-m|dbrx|expert")
+OPTIONS = (
+    "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_memory_bytes", "kv_cache_dtype", "dtype", "quantization",
+    "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "block_size", "enforce_eager", "cpu_offload_gb", "swap_space", "enable_lora",
+    "limit_mm_per_prompt", "enable_sleep_mode", "distributed_executor_backend", "model", "load_format",
+)  # fmt: skip
+_RENAMED = {"enable_chunked_prefill": "chunked_prefill", "enable_prefix_caching": "prefix_caching"}
+
+
+def from_arguments(facts: Facts) -> list[Fact]:
+    """`engine.*` of the command line (`args.*`) where the log did not print it, and the switches that are environment variables."""
+    found: list[Fact] = []
+    for name in (*OPTIONS, *_RENAMED):
+        fact = facts.fact(f"args.{name}")
+        target = f"engine.{_RENAMED.get(name, name)}"
+        if fact is not None and (target not in facts or name != "model"):
+            found.append(Fact(target, fact.value, fact.place))
+    estimate = facts.fact("env.VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    if estimate is not None:
+        found.append(Fact("engine.estimate_cudagraphs", str(estimate.value) not in ("0", "false"), estimate.place))
+    return found
+
+
+class _Derived:
+    """Adds derived facts, each with the place of the fact that it mainly rests on."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts, self.found = facts, [Fact("engine.looked", True)][:0]
+
+    def add(self, name: str, value: Value | None, near: str = "") -> None:
+        if value is not None:
+            base = self.facts.fact(near) if near else None
+            self.found.append(Fact(name, value, base.place if base else None))
+
+    def number(self, *names: str) -> float | None:
+        for name in names:
+            value = self.facts.get(name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return float(value)
+        return None
+
+    def text(self, name: str) -> str:
+        value = self.facts.get(name)
+        return " ".join(value) if isinstance(value, tuple) else value if isinstance(value, str) else ""
+
+    def flag(self, name: str) -> bool:
+        return self.facts.get(name) is True
+
+    def has(self, name: str) -> bool:
+        return name in self.facts
+
+    def place(self, name: str) -> Place | None:
+        fact = self.facts.fact(name)
+        return fact.place if fact else None
+
+
+def derive(facts: Facts, ledger: Ledger | None) -> Facts:
+    """All facts above, in steps that may use the ones before."""
+    facts = facts.with_facts(from_arguments(facts))
+    for step in _STEPS:
+        derived = _Derived(facts)
+        step(derived, ledger)
+        facts = facts.with_facts(derived.found)
+    return facts
+
+
+def _engine(derived: _Derived, ledger: Ledger | None) -> None:
+    release = re.match(r"0\.(\d{1,3})", derived.text("engine.version"))
+    if release:
+        derived.add("engine.version_minor", int(release[1]), "engine.version")
+    tensor, pipeline = derived.number("engine.tensor_parallel_size"), derived.number("engine.pipeline_parallel_size")
+    if tensor or derived.has("engine.version") or derived.has("engine.model"):
+        derived.add("engine.ranks", int(tensor or 1) * int(pipeline or 1), "engine.tensor_parallel_size")
+    derived.add("engine.utilization_is_set", True if derived.has("engine.gpu_memory_utilization") else None, "engine.gpu_memory_utilization")
+    if not derived.has("engine.gpu_memory_utilization") and ledger is not None and ledger.utilization is not None:
+        derived.add("engine.gpu_memory_utilization", ledger.utilization)
+    speculative = derived.has("args.speculative_config") or derived.has("args.speculative_model") or derived.has("engine.speculative_config") or derived.has("vllm.spec_decode")
+    derived.add("engine.speculative", True if speculative else None, "vllm.spec_decode")
+    model = derived.text("engine.model") + " " + derived.text("args.model")
+    multimodal = any(derived.has(name) for name in ("vllm.encoder_profiled", "vllm.multimodal_profile", "engine.limit_mm_per_prompt", "stack.multimodal_encoder", "stack.vision_attention"))
+    derived.add("engine.multimodal", True if multimodal or _MULTIMODAL.search(model) else None, "vllm.encoder_profiled")
+    derived.add("engine.moe", True if _MOE.search(model) or derived.has("stack.moe") else None)
+
+
+def _limits(derived: _Derived, ledger: Ledger | None) -> None:
+    seqs, batch, length = (derived.number(f"engine.{name}") for name in ("max_num_seqs", "max_num_batched_tokens", "max_model_len"))
+    if seqs is not None:
+        derived.add("limits.seqs_minimal", seqs <= 1, "engine.max_num_seqs")
+    if seqs is not None and batch is not None:
+        derived.add("limits.already_minimal", seqs <= 2 and batch <= 4096 and (length or 0) <= 4096, "engine.max_num_batched_tokens")
+
+
+def _devices(derived: _Derived, ledger: Ledger | None) -> None:
+    names = derived.text("gpus.names")
+    if derived.flag("gpus.unified_memory") or _UNIFIED.search(names):
+        derived.add("device.unified_memory", True, "gpus.names")
+    elif names:
+        derived.add("device.unified_memory", False, "gpus.names")
+    if not derived.has("gpus.differ") and derived.has("vllm.unequal_devices"):
+        derived.add("gpus.differ", True, "vllm.unequal_devices")
+    count, ranks = derived.number("gpus.count"), derived.number("engine.ranks")
+    copies = derived.number("engine.data_parallel_size") or 1
+    if count is not None and not derived.has("gpus.idle_count"):
+        derived.add("gpus.spare_count", max(0, int(count - (ranks or 1) * copies)), "gpus.count")
+    elif count is not None:
+        derived.add("gpus.spare_count", int(derived.number("gpus.idle_count") or 0), "gpus.count")
+    total, least, most = derived.number("alloc.total_bytes"), derived.number("gpus.least_total_bytes"), derived.number("gpus.greatest_total_bytes")
+    if total and most and least:
+        derived.add("gpus.failing_is_smallest", total < 0.95 * most and total <= 1.05 * least, "alloc.total_bytes")
+    derived.add("gpus.used_by_server", int(ranks * copies) if ranks else None, "engine.tensor_parallel_size")
+
+
+def _budget(derived: _Derived, ledger: Ledger | None) -> None:
+    if ledger is None:
+        return
+    total, free, asked, utilization = ledger.total_bytes, ledger.free_at_start_bytes, ledger.requested_bytes, ledger.utilization
+    total = total or (int(number) if (number := derived.number("alloc.total_bytes", "gpus.least_total_bytes")) else None)
+    refused = "vllm.free_below_request"
+    if total and free is not None:
+        derived.add("budget.free_share", free / total, refused)
+        derived.add("budget.held_bytes", total - free, refused)
+        if asked is not None:
+            derived.add("budget.missing_share", (asked - free) / total, refused)
+            derived.add("budget.missing_bytes", asked - free, refused)
+    if utilization is not None:
+        derived.add("budget.utilization_at_end", utilization >= 0.95, "engine.gpu_memory_utilization")
+    available, weights, estimate = ledger.available_kv_bytes, ledger.weights_bytes, ledger.cudagraph_estimate_bytes
+    if available is not None:
+        derived.add("budget.available_negative", available < 0)
+    if asked is None and total and utilization:
+        asked = round(total * utilization)
+    if weights is not None and asked:
+        derived.add("budget.weights_share", weights / asked)
+    if estimate is not None and total:
+        derived.add("budget.estimate_share", estimate / total, "vllm.ledger.graph_estimate")
+    if estimate is not None and weights is not None:
+        derived.add("budget.estimate_over_weights", estimate / max(1, weights), "vllm.ledger.graph_estimate")
+    if ledger.needed_kv_bytes and available is not None:
+        derived.add("budget.missing_cache_share", (ledger.needed_kv_bytes - available) / ledger.needed_kv_bytes)
+    if free is not None and total and asked is not None:
+        derived.add("budget.room_above_share", (free - asked) / total)
+
+
+def _unexplained(derived: _Derived, ledger: Ledger | None) -> None:
+    """Weights take a small part of the budget and the rest is gone all the same: somebody else was charged to this server, or the peak is huge."""
+    share = derived.number("budget.weights_share")
+    peak = ledger.activation_peak_bytes if ledger else None
+    if share is not None and peak is None:
+        derived.add("budget.unexplained", share < 0.5, "vllm.ledger.weights")
+
+
+_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _limits, _devices, _budget, _unexplained)

@@ -1,0 +1,142 @@
+"""The facts of one incident in a server's log: where it failed, on what, after what, and every message and field that was printed.
+
+Scalars only. Of a message that several ranks or several times printed, the failing process's reading counts, then the newest.
+"""
+
+from collections.abc import Iterable
+
+from bot.diagnosis import allocation, arguments
+from bot.facts import Facts
+from bot.logs.events import Event
+from bot.logs.incidents import Incident
+from bot.logs.messages import fact_name
+from bot.model import Fact, Phase, Place, Value
+
+_STARTING = frozenset({Phase.IMPORT, Phase.CONFIG, Phase.DEVICE, Phase.WEIGHTS, Phase.PROFILING, Phase.CACHE_SIZING, Phase.CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.WARMUP})
+
+
+def facts_of(incident: Incident) -> Facts:
+    """All facts of the incident; `looked` covers the log's groups when the log was read whole."""
+    found: list[Fact] = []
+    for event in incident.events:
+        found += _of_event(event)
+    if incident.root is not None:
+        found += _of_event(incident.root)
+        found += _failure(incident, incident.root)
+    found += _course(incident)
+    found += _engine(incident)
+    found += _requests(incident)
+    namespaces = {"vllm.", "torch.", "frame.", "app.", "sglang.", "nccl.", "ray.", "nvidia.", "system.", "failure.", "requests.", "sleep.", "alloc."}
+    return Facts([fact for fact in found if fact is not None], ("log.", *sorted(namespaces)))
+
+
+def _of_event(event: Event) -> list[Fact]:
+    facts = [Fact(event.id, event.count, event.place)]
+    facts += [Fact(fact_name(event.message, name), value, event.place) for name, value in event.fields.items()]
+    if event.id in ("vllm.api_args", "vllm.nondefault_args", "vllm.engine_config", "sglang.server_args"):
+        facts += arguments.facts_of(event)
+    return facts
+
+
+def _failure(incident: Incident, root: Event) -> list[Fact]:
+    values: dict[str, Value | None] = {
+        "kind": root.message.kind or root.id,
+        "message": root.id,
+        "phase": incident.phase.value if incident.phase else None,
+        "basis": incident.basis or None,
+        "purpose": incident.purpose or None,
+        "after_phase": incident.reached.value if incident.reached else None,
+        "rank": _rank(root),
+        "line": root.line,
+    }
+    facts = [Fact(f"failure.{name}", value, root.place) for name, value in values.items() if value is not None]
+    if "detail" in root.fields:
+        facts.append(Fact("failure.detail", root.fields["detail"], root.place))
+    if "name" in root.fields and root.id == "app.exception":
+        facts.append(Fact("failure.exception", root.fields["name"], root.place))
+    if root.message.kind == "device_oom":
+        facts += allocation.facts_of(root)
+    else:
+        nearest = next((event for event in incident.events if event.message.kind == "device_oom"), None)
+        facts += allocation.facts_of(nearest) if nearest else []
+    if incident.frames:
+        facts += [Fact(f"stack.{frame.id.removeprefix('frame.')}", True, frame.place) for frame in incident.frames]
+    return facts
+
+
+def _rank(root: Event) -> int | None:
+    gpu = root.fields.get("gpu")
+    return root.prefix.rank if root.prefix.rank is not None else gpu if isinstance(gpu, int) else None
+
+
+def _course(incident: Incident) -> list[Fact]:
+    tail = incident.scan.tail[-1] if incident.scan.tail else None
+    last = Place(incident.source, tail[0], _printable(tail[1])) if tail else None
+    facts = [Fact("log.looked", True), Fact("log.source", incident.source), Fact("log.attempts", incident.attempts), Fact("log.neighbours", len(incident.neighbours))]
+    ids = {event.id.split(".")[0] for event in incident.events}
+    facts.append(Fact("log.server", "vllm" if "vllm" in ids else "sglang" if "sglang" in ids else "other"))
+    if incident.ready:
+        facts.append(Fact("log.ready", True, incident.ready.place))
+    if incident.shutdown and incident.root is None:
+        facts.append(Fact("log.shutdown", True, incident.shutdown.place))
+    if incident.earlier:
+        facts.append(Fact("failure.earlier_kind", incident.earlier[-1].message.kind, incident.earlier[-1].place))
+    ended = "error" if incident.root else "shutdown" if incident.shutdown or incident.ended else "wrapped" if incident.wrapped else None
+    if ended is None:
+        ended = "ready" if incident.reached is Phase.SERVING else "stopped"
+    facts.append(Fact("log.ended", ended, last))
+    if ended == "stopped" and incident.reached in _STARTING and incident.reached is not None:
+        facts.append(Fact("log.stopped_in", incident.reached.value, last))
+    if ended == "wrapped" and incident.wrapped is not None:
+        facts.append(Fact("engine.died_silently", True, incident.wrapped.place))
+        if incident.reached:
+            facts.append(Fact("failure.after_phase", incident.reached.value, incident.wrapped.place))
+    return facts
+
+
+def _printable(raw: bytes) -> str:
+    text = raw.decode(errors="replace").split("\r")[-1].strip()
+    return "".join(letter for letter in text if letter.isprintable())[:300] if text.isprintable() else text.split("\x1b")[0][:300]
+
+
+def _engine(incident: Incident) -> list[Fact]:
+    facts: list[Fact] = []
+    version = next((event for event in incident.events if event.message.id in ("vllm.api_version", "vllm.engine_config", "vllm.api_banner") and "version" in event.fields), None)
+    if version is not None:
+        facts.append(Fact("engine.version", version.fields["version"], version.place))
+    for name, event_id in (("max_num_seqs", "vllm.default_seqs"), ("max_num_batched_tokens", "vllm.default_batched_tokens"), ("max_num_batched_tokens", "vllm.chunked_prefill")):
+        event = incident.last(event_id)
+        if event is not None and "value" in event.fields:
+            facts.append(Fact(f"engine.{name}", event.fields["value"], event.place))
+    codes = [event for event in incident.events if event.id in ("vllm.process_died", "vllm.core_init_failed")]
+    for event in codes:
+        code = next((event.fields[name] for name in ("code", "exit", "left") if name in event.fields), None)
+        if code is not None:
+            facts.append(Fact("engine.exit_code", code, event.place))
+            break
+    return facts
+
+
+def _requests(incident: Incident) -> list[Fact]:
+    facts: list[Fact] = []
+    stats = incident.last("vllm.stats")
+    if stats is not None:
+        facts += [Fact(f"requests.{name}", stats.fields[field], stats.place) for name, field in (("running", "running"), ("waiting", "waiting"), ("cache_usage", "usage")) if field in stats.fields]
+    asked = _near(incident, incident.of("vllm.request"))
+    if asked is not None and str(asked.fields.get("prompt_logprobs", "None")) != "None":
+        facts.append(Fact("requests.prompt_logprobs", True, asked.place))
+    failed = incident.last("vllm.answered_500")
+    if failed is not None:
+        facts.append(Fact("requests.failed", True, failed.place))
+    for name, message, field in (("freed_bytes", "vllm.sleep", "freed"), ("still_bytes", "vllm.sleep", "still"), ("host_bytes", "vllm.sleep_backup", "host")):
+        event = incident.last(message)
+        if event is not None and field in event.fields:
+            facts.append(Fact(f"sleep.{name}", event.fields[field], event.place))
+    return facts
+
+
+def _near(incident: Incident, events: Iterable[Event]) -> Event | None:
+    """The last of `events` that stands at most 200 lines before the root."""
+    end = incident.root.line if incident.root else 10**12
+    near = [event for event in events if end - 200 <= event.line <= end]
+    return near[-1] if near else None

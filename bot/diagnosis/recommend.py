@@ -1,0 +1,104 @@
+"""From a finding to recommendations: the remedies of its signature that apply here, without those that would hurt, with numbers where they can be computed.
+
+Order is the signature's (cheapest and best proved first), but advice that would hurt under a rival that is still open never stands first.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.diagnosis import words
+from bot.diagnosis.causes import family_of
+from bot.diagnosis.signatures import Finding, Remedy
+from bot.diagnosis.sizing_words import Impossible, Sized
+from bot.facts import Facts
+from bot.model import Recommendation, Text, WillNotHelp
+
+# What treats the wrong kind of memory, by the family of the cause.
+WRONG_KIND: dict[str, frozenset[str]] = {
+    "device_memory": frozenset({"memory_limit:raise", "memory_limit:set", "memory_request:raise", "shm_size:raise"}),
+    "host_memory": frozenset(
+        {"gpu_memory_utilization:lower", "gpu_memory_utilization:raise", "max_model_len:lower", "kv_cache_dtype:fp8", "expandable_segments:enable", "bigger_gpu"}
+    ),
+    "not_memory": frozenset(
+        {
+            "memory_limit:raise", "memory_limit:set", "gpu_memory_utilization:lower", "gpu_memory_utilization:raise", "max_model_len:lower", "max_num_seqs:lower",
+            "kv_cache_dtype:fp8", "expandable_segments:enable", "bigger_gpu", "bigger_node",
+        }
+    ),
+}  # fmt: skip
+_WRONG_WHY: dict[str, Text] = {
+    "device_memory": Text("It changes host memory; what ran out is the memory of the card.", "它改变的是主机内存，而耗尽的是显存。"),
+    "host_memory": Text("It changes the memory of the card; what ran out is host memory.", "它改变的是显存，而耗尽的是主机内存。"),
+    "not_memory": Text("No memory ran out here.", "这里没有任何内存耗尽。"),
+}
+Sizer = Callable[[str, str], Sized | Impossible | None]
+MOST = 5
+
+
+def split(remedy: str) -> tuple[str, str]:
+    name, _, direction = remedy.partition(":")
+    return name, direction
+
+
+def _hurts(finding: Finding) -> set[str]:
+    named = {item.id for item in finding.signature.will_not_help}
+    given = {remedy.id for remedy in finding.signature.remedies}
+    return (named | WRONG_KIND.get(family_of(finding.cause), frozenset())) - given
+
+
+def chosen(findings: Sequence[Finding], facts: Facts) -> list[Remedy]:
+    """The remedies that apply, best first."""
+    best, rivals = findings[0], findings[1:]
+    hurting = _hurts(best)
+    found: dict[str, Remedy] = {}
+    for remedy in best.signature.remedies:
+        if remedy.id not in hurting and remedy.id not in found and remedy.applies(facts):
+            found[remedy.id] = remedy
+    remedies = list(found.values())
+    risky = set().union(*(_hurts(rival) for rival in rivals)) if rivals else set()
+    safe = [remedy for remedy in remedies if remedy.id not in risky]
+    return (safe + [remedy for remedy in remedies if remedy.id in risky]) if safe else remedies
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a remedy of the vocabulary means to a person: what to do, what it leads to, and its risk."""
+
+    says: Text
+    effect: Text
+    risk: str
+
+
+def advise(finding: Finding, remedies: Sequence[Remedy], facts: Facts, meanings: Mapping[str, Meaning], sizer: Sizer) -> tuple[tuple[Recommendation, ...], tuple[WillNotHelp, ...]]:
+    """Recommendations with their numbers, and what will not help: a knob that sizing shows to be of no use here moves from the first to the second."""
+    made: list[Recommendation] = []
+    useless = {item.remedy + ":" + item.direction: item for item in _will_not_help(finding, facts)}
+    for remedy in remedies:
+        name, direction = split(remedy.id)
+        meaning = meanings.get(remedy.id) or Meaning(Text(remedy.id), Text(""), "medium")
+        sized = sizer(name, direction)
+        if isinstance(sized, Impossible):
+            useless[f"{name}:{direction}"] = WillNotHelp(name, direction, sized.why)
+            continue
+        why = words.fill(remedy.why or meaning.says, facts)
+        if sized is None:
+            made.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk))
+            continue
+        why = why if sized.why is None else _join(why, sized.why)
+        made.append(Recommendation(name, direction, why, sized.effect, meaning.risk, sized.from_value, sized.to_value, sized.predicted))
+    return tuple(made[:MOST]), tuple(useless.values())
+
+
+def _join(one: Text, other: Text) -> Text:
+    return Text(f"{one.en} {other.en}", f"{one.zh or one.en}{other.zh or other.en}")
+
+
+def _will_not_help(finding: Finding, facts: Facts) -> tuple[WillNotHelp, ...]:
+    """What people would try here, with the reason why it does not help."""
+    found: dict[str, WillNotHelp] = {}
+    for item in finding.signature.will_not_help:
+        name, direction = split(item.id)
+        why = item.why or (_WRONG_WHY[family_of(finding.cause)] if item.id in WRONG_KIND.get(family_of(finding.cause), ()) else None)
+        if why is not None:
+            found[item.id] = WillNotHelp(name, direction, words.fill(why, facts))
+    return tuple(found.values())

@@ -1,0 +1,147 @@
+"""Opens and writes bundles: folders of evidence files, single files, or what comes on standard input. Understands no content.
+
+Compressed files (gzip, zstd) are opened by their first bytes, whatever they are called.
+"""
+
+import gzip
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from bot.errors import BadInput
+from bot.model import Bundle, BundleFile, Gap
+
+NAMES = (
+    "bundle.json", "pod.json", "events.json", "container.log", "previous.log", "kernel.log", "nvidia-smi.txt", "ray_status.txt", "node_readings.txt", "args.txt",
+    "node.json", "workload.json",
+)  # fmt: skip
+_SUFFIXES = ("", ".gz", ".zst")
+MAX_LOGS = 64  # files under logs/ that are read
+MAX_META = 2**20
+
+
+def open_path(path: str) -> Bundle:
+    """The bundle at `path`: a folder, one file, or "-". Raises BadInput with one clear line when it cannot be opened."""
+    if path == "-":
+        return _from_stdin()
+    place = Path(path)
+    try:
+        if place.is_dir():
+            return _folder(path, place)
+        with _opened(place) as stream:
+            head = stream.read(65536)
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file or folder") from None
+    except PermissionError:
+        raise BadInput(f"{path}: cannot be read: permission denied") from None
+    except (OSError, ValueError) as wrong:
+        raise BadInput(f"{path}: cannot be read: {getattr(wrong, 'strerror', None) or wrong}") from None
+    return Bundle(path, {_role(place.name, head): BundleFile(place.name, partial(_opened, place))})
+
+
+def write(bundle: Bundle, folder: Path, meta: Mapping[str, Any]) -> None:
+    """Writes the files of a bundle and `bundle.json` (`meta`, plus the gaps) into `folder`, which is made when it is missing. Raises BadInput."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, file in bundle.files.items():
+            target = folder / name
+            if not target.resolve().is_relative_to(folder.resolve()):
+                raise BadInput(f"{name}: not a name of a file in a bundle")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with file.open() as source, target.open("wb") as sink:
+                shutil.copyfileobj(source, sink, 2**20)
+        gaps = [{"source": gap.source, "reason": gap.reason, "would_tell": gap.would_tell} for gap in bundle.gaps]
+        cut = sorted(name for name, file in bundle.files.items() if file.cut)
+        (folder / "bundle.json").write_text(json.dumps({"schema": 1, **meta, "cut": cut, "gaps": gaps}, indent=2, ensure_ascii=False, default=str) + "\n")
+    except OSError as wrong:
+        raise BadInput(f"{folder}: cannot be written: {wrong.strerror}") from None
+
+
+def _folder(path: str, place: Path) -> Bundle:
+    files: dict[str, BundleFile] = {}
+    gaps: list[Gap] = []
+    if not os.access(place, os.R_OK | os.X_OK):
+        raise BadInput(f"{path}: cannot be read: permission denied")
+    found = [(name, place / (name + suffix)) for name in NAMES for suffix in _SUFFIXES]
+    found += [(f"logs/{log.name}", log) for log in sorted((place / "logs").glob("*.log"))[:MAX_LOGS]]
+    for name, file in found:
+        if name in files or not file.is_file():
+            continue
+        if not os.access(file, os.R_OK):
+            gaps.append(Gap(name, "permission denied", "what stands in it"))
+            continue
+        files[name] = BundleFile(str(file.relative_to(place)), partial(_opened, file))
+    meta = _meta(files.get("bundle.json"), gaps)
+    gaps += [Gap(str(gap.get("source")), str(gap.get("reason")), str(gap.get("would_tell", ""))) for gap in _dicts(meta.get("gaps"))]
+    cut = meta.get("cut")
+    for name in cut if isinstance(cut, list) else ():
+        if isinstance(name, str) and name in files:
+            files[name] = BundleFile(files[name].name, files[name].open, cut=True)
+    return Bundle(path, files, tuple(gaps))
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)][:100] if isinstance(value, list) else []
+
+
+def _meta(file: BundleFile | None, gaps: list[Gap]) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        with file.open() as stream:
+            found = json.loads(stream.read(MAX_META))
+    except (OSError, ValueError, EOFError, RecursionError):
+        gaps.append(Gap("bundle.json", "damaged", "which files were cut short, and what could not be collected"))
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _opened(place: Path) -> BinaryIO:
+    plain = place.open("rb")
+    head = plain.read(4)
+    plain.seek(0)
+    if head[:2] == b"\x1f\x8b":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=plain))
+    if head == b"\x28\xb5\x2f\xfd":
+        import zstandard
+
+        return cast(BinaryIO, zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(plain, closefd=True))
+    return plain
+
+
+def _from_stdin() -> Bundle:
+    kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the bundle
+    shutil.copyfileobj(sys.stdin.buffer, kept, 2**20)
+    kept.seek(0)
+    head = kept.read(65536)
+
+    def again() -> BinaryIO:
+        stream = os.fdopen(os.dup(kept.fileno()), "rb")
+        stream.seek(0)
+        return stream
+
+    opener: Callable[[], BinaryIO] = again
+    return Bundle("-", {_role("-", head): BundleFile("-", opener)})
+
+
+def _role(name: str, head: bytes) -> str:
+    """Which evidence file a single file is: by its name, else by its first bytes; a server's log when nothing says otherwise."""
+    plain = name.removesuffix(".gz").removesuffix(".zst")
+    if plain in NAMES:
+        return plain
+    start = head.lstrip()[:4096]
+    if start.startswith(b"{") and b'"apiVersion"' in head:
+        if b'"kind": "Event"' in head or b'"kind":"Event"' in head or b'"involvedObject"' in head:
+            return "events.json"
+        return "pod.json" if b'"containers"' in head or b'"Pod"' in head else "container.log"
+    if b"NVIDIA-SMI" in start or start.startswith(b"GPU 0: "):
+        return "nvidia-smi.txt"
+    if b"invoked oom-killer" in head or b"Memory cgroup out of memory" in head or b"NVRM: Xid" in head:
+        return "kernel.log"
+    return "container.log"

@@ -1,0 +1,180 @@
+"""The pure pipe from a bundle to a diagnosis, and the diagnosis as JSON (schema 1).
+
+Opens the files of the bundle and nothing else. Never raises for bad evidence: what cannot be read becomes a Gap.
+"""
+
+import importlib
+import zlib
+from collections.abc import Sequence
+
+from bot.diagnosis import conclude, device_facts, host, ledger, ledger_engine, log_facts, rank
+from bot.diagnosis.ledger_lines import FIELDS, LedgerReading
+from bot.diagnosis.recommend import Meaning
+from bot.diagnosis.signatures import findings
+from bot.evidence.reading import Reading
+from bot.facts import Facts
+from bot.logs.events import Event, events
+from bot.logs.incidents import Incident, understand
+from bot.logs.scan import Scan
+from bot.model import Bundle, BundleFile, Diagnosis, Gap, Ledger, Quote
+from bot.playbooks import Knowledge
+from bot.redact import redact
+
+READERS = {  # file -> module with `read(data, source) -> Reading`, imported when the file is there
+    "pod.json": "bot.evidence.pod_json",
+    "events.json": "bot.evidence.events_json",
+    "kernel.log": "bot.evidence.kernel_log",
+    "nvidia-smi.txt": "bot.evidence.nvidia_smi",
+    "ray_status.txt": "bot.evidence.ray_status",
+    "node_readings.txt": "bot.evidence.node_readings",
+    "args.txt": "bot.evidence.args_text",
+}
+WOULD_TELL = {
+    "pod.json": "how the container ended, its limits and probes",
+    "events.json": "probes, evictions and scheduling around the end",
+    "container.log": "what the server said before it ended",
+    "kernel.log": "whether the kernel killed a process for memory, and in which group",
+    "nvidia-smi.txt": "how full the cards are and who uses them",
+    "node_readings.txt": "memory of the node and of the control groups",
+}
+MAX_FILE = 32 * 2**20  # bytes of any file but a log that are read
+
+
+def examine(bundle: Bundle, knowledge: Knowledge) -> Diagnosis:
+    """What the bundle's files prove."""
+    gaps = list(bundle.gaps)
+    facts = Facts()
+    for name, module in READERS.items():
+        if name in bundle.files:
+            reading = _read(name, module, bundle.files[name], gaps)
+            gaps += reading.gaps
+            facts = facts.with_facts(reading.facts, () if bundle.files[name].cut else reading.looked)
+    incident = _incident(bundle, knowledge, gaps)
+    if incident is not None:
+        facts = _merged(facts, log_facts.facts_of(incident), bundle.files, incident)
+    facts = host.derive(facts)
+    facts = facts.with_facts(device_facts.from_arguments(facts))
+    engine = ledger_engine.engine_facts(facts)
+    book = ledger.build(_readings(incident), engine) if incident else None
+    facts = device_facts.derive(facts, book)
+    engine = ledger_engine.engine_facts(facts)
+    found = rank.ranked(findings(knowledge.signatures, facts))
+    meanings = {name: Meaning(text.says, text.effect, text.risk) for name, text in knowledge.remedies.items()}
+    return conclude.diagnosis(
+        found, facts, conclude.Context(incident, book, engine, tuple(gaps), _absent(bundle), meanings, {message.id: message.says for message in knowledge.messages})
+    )
+
+
+def _merged(facts: Facts, of_log: Facts, files: dict[str, BundleFile] | object, incident: Incident) -> Facts:
+    cut = bool(isinstance(files, dict) and any(file.cut and file.name == incident.source for file in files.values()))
+    return facts.with_facts(of_log, () if cut else of_log.looked)
+
+
+def _absent(bundle: Bundle) -> tuple[Gap, ...]:
+    """Files that this bundle does not have, with what they would have told."""
+    named = {gap.source for gap in bundle.gaps}
+    return tuple(Gap(name, "absent", tells) for name, tells in WOULD_TELL.items() if name not in bundle.files and name not in named)
+
+
+def _read(name: str, module: str, file: BundleFile, gaps: list[Gap]) -> Reading:
+    try:
+        with file.open() as stream:
+            data = stream.read(MAX_FILE + 1)
+    except (OSError, EOFError, zlib.error, ValueError) as wrong:
+        gaps.append(Gap(name, f"cannot be read: {wrong}", WOULD_TELL.get(name, "")))
+        return Reading()
+    if len(data) > MAX_FILE:
+        gaps.append(Gap(name, "longer than 32 MiB: only its beginning was read", WOULD_TELL.get(name, "")))
+    reading: Reading = importlib.import_module(module).read(data[:MAX_FILE], file.name)
+    return reading
+
+
+def _incident(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> Incident | None:
+    """The log that holds the incident: a failure in the newest log, else one in the log before, else the newest log."""
+    found: list[Incident] = []
+    for name, file in bundle.files.items():
+        if name in ("container.log", "previous.log") or name.startswith("logs/"):
+            incident = _scan(name, file, knowledge, gaps)
+            if incident is not None:
+                found.append(incident)
+    return max(found, key=_weight, default=None)
+
+
+def _weight(incident: Incident) -> tuple[bool, bool, bool, int]:
+    failed = incident.root is not None or (incident.wrapped is not None and incident.shutdown is None)
+    server = incident.reached is not None or any(event.message.role == "start" for event in incident.events)
+    return server, failed, "previous" not in incident.source, len(incident.events)
+
+
+def _scan(name: str, file: BundleFile, knowledge: Knowledge, gaps: list[Gap]) -> Incident | None:
+    try:
+        with file.open() as stream:
+            scan = knowledge.scanner.scan(stream)
+    except (OSError, EOFError, zlib.error, ValueError) as wrong:
+        gaps.append(Gap(name, f"cannot be read: {wrong}", WOULD_TELL["container.log"]))
+        return None
+    if not scan.size:
+        gaps.append(Gap(name, "empty", WOULD_TELL["container.log"]))
+        return None
+    if file.cut:
+        gaps.append(Gap(name, "cut short", "what stands in the missing part"))
+    return understand(events(scan.hits, file.name), file.name, scan)
+
+
+def _readings(incident: Incident | None) -> Sequence[LedgerReading]:
+    return [_reading(event) for event in incident.events if any(name in FIELDS for name in event.fields) or event.id == "vllm.no_cache_blocks"] if incident else ()
+
+
+def _reading(event: Event) -> LedgerReading:
+    values = {name: value for name, value in event.fields.items() if name in FIELDS and isinstance(value, (int, float)) and not isinstance(value, bool)}
+    process = event.prefix.process
+    if process and event.prefix.pid is not None and not any(letter.isdigit() for letter in process):
+        process = f"{process} {event.prefix.pid}"
+    return LedgerReading(event.id, values, process, event.prefix.rank, event.place)
+
+
+def to_json(path: str, diagnosis: Diagnosis) -> dict[str, object]:
+    """The public JSON of one diagnosis (schema 1); `path` as the person gave it."""
+    return {
+        "schema": 1,
+        "path": path,
+        "cause": diagnosis.cause,
+        "family": diagnosis.family,
+        "certainty": diagnosis.certainty.value,
+        "summary": clean(diagnosis.summary.en),
+        "evidence": [_quote(quote) for quote in diagnosis.evidence],
+        "against": [_quote(quote) for quote in diagnosis.against],
+        "runners_up": [{"cause": rival.cause, "certainty": rival.certainty.value} for rival in diagnosis.runners_up],
+        "gaps": [{"source": gap.source, "reason": gap.reason, "would_tell": gap.would_tell} for gap in diagnosis.gaps],
+        "ledger": _ledger(diagnosis.ledger),
+        "recommendations": [
+            {
+                "remedy": advice.remedy,
+                "direction": advice.direction,
+                "from": advice.from_value,
+                "to": advice.to_value,
+                "why": clean(advice.why.en),
+                "effect": clean(advice.effect.en),
+                "risk": advice.risk,
+                "predicted": {"available_kv_bytes": advice.predicted.available_kv_bytes, "kv_tokens": advice.predicted.kv_tokens} if advice.predicted else None,
+            }
+            for advice in diagnosis.recommendations
+        ],
+        "will_not_help": [{"remedy": item.remedy, "direction": item.direction, "why": clean(item.why.en)} for item in diagnosis.will_not_help],
+        "phase": diagnosis.phase.value if diagnosis.phase else None,
+        "engine_version": diagnosis.engine_version,
+    }
+
+
+def clean(text: str) -> str:
+    """A text that came from a log, without secrets, control characters and lone surrogates."""
+    redacted = redact(text.encode(errors="replace")).decode(errors="replace")
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in redacted)
+
+
+def _quote(quote: Quote) -> dict[str, object]:
+    return {"source": quote.source, "line": quote.line, "quote": clean(quote.quote), "says": clean(quote.says.en)}
+
+
+def _ledger(book: Ledger | None) -> dict[str, object] | None:
+    return ledger.to_json(book)

@@ -1,0 +1,35 @@
+"""What is known, as nouns. Reads nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from bot.diagnosis.signatures import Signature
+from bot.logs.messages import LogMessage
+from bot.logs.scan import Scanner
+from bot.model import Text
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyText:
+    """What a remedy of the vocabulary means to the person who carries it out. `cost` orders remedies of equal proof (1: nothing is lost; 5: money)."""
+
+    id: str
+    says: Text
+    effect: Text
+    risk: str = "low"
+    cost: int = 3
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Everything under `playbooks/` that a diagnosis needs."""
+
+    messages: tuple[LogMessage, ...] = ()
+    signatures: tuple[Signature, ...] = ()
+    remedies: Mapping[str, RemedyText] = field(default_factory=dict)
+
+    @cached_property
+    def scanner(self) -> Scanner:
+        """All anchors as one database, built at first use."""
+        return Scanner(self.messages)
