@@ -74,7 +74,8 @@ def args_text(container: Json) -> str:
     """The server's environment and command line as a person would type them: `NAME=value` lines, then the command with `$(NAME)` filled in."""
     environment = {str(each.get("name")): str(each["value"]) for each in container.get("env") or () if each.get("value") is not None}
     words = [_fill(str(word), environment) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    lines = [f"{name}={shlex.quote(value) if value else ''}" for name, value in environment.items()]
+    # One line each: a line feed in a value must not look like another line.
+    lines = [f"{name}={shlex.quote(' '.join(value.split())) if value else ''}" for name, value in environment.items()]
     return "\n".join([*lines, shlex.join(words)]) + "\n" if words or lines else ""
 
 

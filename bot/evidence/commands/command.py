@@ -32,9 +32,14 @@ class Command:
     def filled(self, parameters: Mapping[str, str]) -> tuple[str, ...]:
         """The argv list with its parameters. Raises ValueError when one is not what it may be."""
         for name, value in parameters.items():
-            if not re.fullmatch(PARAMETERS[name], value):
+            if name in self.holes and not re.fullmatch(PARAMETERS[name], value):
                 raise ValueError(f"{name} may not be {value[:60]!r}")
         return tuple(_HOLE.sub(lambda hole: parameters[hole[1]], word) for word in self.argv)
+
+    @property
+    def holes(self) -> frozenset[str]:
+        """The parameters that it needs."""
+        return frozenset(name for word in self.argv for name in _HOLE.findall(word))
 
     def is_this(self, argv: Sequence[str]) -> bool:
         """Whether `argv` is this command with parameters that it may have."""
@@ -42,6 +47,11 @@ class Command:
 
     def __str__(self) -> str:
         return " ".join(self.argv)
+
+
+def known_parameters(values: Mapping[str, str]) -> dict[str, str]:
+    """Those of `values` that are what a parameter may be; the others count as not known."""
+    return {name: value for name, value in values.items() if re.fullmatch(PARAMETERS[name], value)}
 
 
 def _fits(template: str, word: str) -> bool:
