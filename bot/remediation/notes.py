@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from bot.errors import WorldError
-from bot.model import Text
+from bot.model import Predicted, Text
 from bot.ports import ClusterReader, Json
 from bot.remediation.change import Edit
 from bot.remediation.pointer import get
 from bot.remediation.workload import Workload, condition, container_statuses, is_ready, metadata, surge
-from bot.units import duration
+from bot.units import duration, show
 
 
 def restarts(workload: Workload, pods: Sequence[Json], after: Mapping[str, Any]) -> Text:
@@ -21,22 +21,22 @@ def restarts(workload: Workload, pods: Sequence[Json], after: Mapping[str, Any])
             "The workload is scaled to 0: nothing restarts; the next pods start with the change.", "副本数为 0：没有 Pod 重启，之后启动的 Pod 会带上修改。"
         )
     start = last_start(workload, pods)
-    each = f"about {duration(start)} each (the last start took that long)" if start else "how long a start takes is not known"
-    each_zh = f"每个约 {duration(start)}（上次启动用时）" if start else "启动用时未知"
+    each = f"A start takes about {duration(start)} (the last one did)." if start else "How long a start takes is not known."
+    each_zh = f"启动约需 {duration(start)}（上次用时）。" if start else "启动用时未知。"
     serving = sum(1 for pod in pods if is_ready(pod))
     way, way_zh = _way(workload, after, count)
     missing, missing_zh = _missing(serving, count, _old_goes_first(workload, after))
-    return Text(f"Restarts {count} pod(s) {way}; {each}. {missing}", f"重启 {count} 个 Pod（{way_zh}）；{each_zh}。{missing_zh}")
+    return Text(f"Restarts {way}. {each} {missing}", f"重启{way_zh}。{each_zh}{missing_zh}")
 
 
 def _way(workload: Workload, after: Mapping[str, Any], count: int) -> tuple[str, str]:
-    if workload.kind == "Deployment" and (after["spec"].get("strategy") or {}).get("type") == "Recreate":
-        return "all at once (strategy Recreate)", "一次全部（Recreate）"
     if count == 1:
-        return "", "单副本"
+        return "its one pod", "唯一的 Pod"
+    if workload.kind == "Deployment" and (after["spec"].get("strategy") or {}).get("type") == "Recreate":
+        return f"all {count} pods at once (strategy Recreate)", f"全部 {count} 个 Pod，一次完成（Recreate）"
     if workload.kind == "StatefulSet":
-        return "one after another, highest number first", "逐个，编号从大到小"
-    return "one after another", "逐个"
+        return f"{count} pods one after another, highest number first", f" {count} 个 Pod，逐个，编号从大到小"
+    return f"{count} pods one after another", f" {count} 个 Pod，逐个"
 
 
 def _old_goes_first(workload: Workload, after: Mapping[str, Any]) -> bool:
@@ -47,7 +47,7 @@ def _old_goes_first(workload: Workload, after: Mapping[str, Any]) -> bool:
 
 def _missing(serving: int, count: int, old_goes_first: bool) -> tuple[str, str]:
     if not serving:
-        return "None of them serves now, so no capacity is lost.", "目前没有 Pod 在服务，不损失容量。"
+        return "None serves now, so no capacity is lost.", "目前没有 Pod 在服务，不损失容量。"
     if not old_goes_first:
         return "The old pods serve until their successors are ready.", "旧 Pod 会服务到新 Pod 就绪。"
     if count == 1:
@@ -105,8 +105,17 @@ def _budget(budget: Mapping[str, Any]) -> Text:
 def undo(edits: Sequence[Edit], kind: str) -> Text:
     """What undo will do."""
     strategy = any(not edit.pointer.startswith("/spec/template") for edit in edits)
-    more, more_zh = (" and the strategy, once the pods are back", "，Pod 恢复后再还原发布策略") if strategy and kind == "Deployment" else ("", "")
+    more, more_zh = (" (the strategy last, once the pods are back)", "（发布策略在 Pod 恢复后最后还原）") if strategy and kind == "Deployment" else ("", "")
     return Text(f"Undo puts back the values above{more}, which restarts the pods once more.", f"撤销会还原上面的值{more_zh}，Pod 会再重启一次。")
+
+
+def predicted(size: Predicted | None) -> tuple[Text, ...]:
+    """The cache after the change, as far as it could be computed."""
+    if size is None or (size.available_kv_bytes is None and size.kv_tokens is None):
+        return ()
+    parts = [show(size.available_kv_bytes)] if size.available_kv_bytes is not None else []
+    parts += [f"{size.kv_tokens:,} tokens"] if size.kv_tokens is not None else []
+    return (Text(f"Afterwards: cache {', '.join(parts)}.", f"之后：缓存 {'，'.join(parts)}。"),)
 
 
 def drifted(workload: Workload, edit: Edit, seen: str | int | float | None, option: str) -> tuple[Text, ...]:

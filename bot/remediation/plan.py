@@ -57,7 +57,12 @@ def _checked(
         return Handout(recipe.remedy, owner.says, fragment(workload, change))
     if writes.held is not None:
         return Handout(recipe.remedy, writes.held, fragment(workload, change) if change.undoable else "")
-    warned = (*change.notes, *((owner.says,) if owner is not None and not only_annotation else ()), *_drift(wanted, recipe, workload, change))
+    warned = (
+        *change.notes,
+        *((owner.says,) if owner is not None and not only_annotation else ()),
+        *notes.predicted(None if isinstance(wanted, str) else wanted.predicted),
+        *_drift(wanted, recipe, workload, change),
+    )
     draft = Draft(new_id(), recipe.steps[0].action, "apply", _id(wanted), target, _risk(wanted, recipe), _expects(wanted, recipe, diagnosis))
     return remediation(draft, workload, Change(change.edits, warned, change.undoable), writes, running, reader)
 

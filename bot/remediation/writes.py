@@ -77,7 +77,7 @@ def _no_room(workload: Workload, room: Room, more: int) -> Text:
     else:
         why, why_zh = f"none is free on the {room.matching} nodes that match", f"{room.matching} 个匹配的节点上没有空闲"
     return Text(
-        f"A new pod needs {gpus} free GPU(s) while the old one holds its own: {why}. So the same patch lets one old pod go before its successor starts "
+        f"A new pod needs {gpus} free GPU{'s' if gpus > 1 else ''} while the old one holds its own: {why}. So the same patch lets one old pod go before its successor starts "
         f"(maxSurge {more} -> 0, maxUnavailable 0 -> 1); undo puts both back.",
         f"新 Pod 需要 {gpus} 块空闲 GPU，而旧 Pod 还占着自己的：{why_zh}。因此同一补丁让旧 Pod 先退出（maxSurge {more} -> 0，maxUnavailable 0 -> 1），撤销时一并还原。",
     )
