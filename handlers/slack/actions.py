@@ -23,14 +23,14 @@ def register(app: App, listening: Listening) -> None:
         verb = str(action["action_id"]).removeprefix(f"{ACTION}.").partition(".")[0]
         try:
             if verb in ASKS_BACK:
+                ack()  # at once: opening a modal is a call that may take its time
                 listening.chat.open_view(str(body["trigger_id"]), ask_reason(listening, who, str(action["value"])))
             else:
                 listening.press(who, str(action["value"]))
+                ack()  # only now: a click that was not kept must not look taken
         except OombotError as error:
             ack()
             listening.tell(who, listening.why(who.actor, error))
-        else:
-            ack()
 
     def on_reason(ack: Callable[..., None], body: Body) -> None:
         view = body["view"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.errors import Permanent
+from bot.errors import Permanent, WorldError
 from bot.model import Actor, Case, Conversation, Target, Words
 from handlers import messages
 from handlers.slack import blocks, kit
@@ -93,7 +93,13 @@ class SlackChat:
         """A thread is written in the language of whoever asked; one that an alert started in English."""
         if self._language != "auto":
             return self._language
-        return self._people.language(case.request.actor.id) if case.request.actor.origin == "slack" else "en"
+        asker = case.request.actor
+        if asker.origin != "slack":
+            return "en"
+        try:
+            return self._people.person(asker.id).language
+        except WorldError:  # a thread in the wrong language is better than none
+            return self._people.language(asker.id)
 
     def _find(self, case: Case, purpose: str, channel: str, thread: str | None) -> str:
         """The `ts` of the message with this Case's metadata, or "". A channel is searched from the Case's beginning on."""
