@@ -78,15 +78,15 @@ def _disruption(facts: Facts) -> list[Fact]:
 def _cgroup(facts: Facts) -> list[Fact]:
     """What fills a control group, and how much of its time it was throttled."""
     found = []
-    current, limit = number(facts, "cgroup.current"), number(facts, "cgroup.limit")
-    file, shared = number(facts, "cgroup.stat_file"), number(facts, "cgroup.stat_shmem") or 0
+    current, limit = number(facts, "cgroup.current_bytes"), number(facts, "cgroup.limit_bytes")
+    file, shared = number(facts, "cgroup.file_bytes"), number(facts, "cgroup.shmem_bytes") or 0
     if file is None:
-        file = number(facts, "cgroup.stat_cache")
+        file = number(facts, "cgroup.cache_bytes")
     whole = current or limit
     if file is not None and whole:
-        found.append(_fact(facts, "cgroup.cache_share", round(max(0.0, file - shared) / whole, 3), "cgroup.stat_file", "cgroup.stat_cache"))
+        found.append(_fact(facts, "cgroup.cache_share", round(max(0.0, file - shared) / whole, 3), "cgroup.file_bytes", "cgroup.cache_bytes"))
     if current is not None and limit:
-        found.append(_fact(facts, "cgroup.use_share", round(current / limit, 3), "cgroup.current"))
+        found.append(_fact(facts, "cgroup.use_share", round(current / limit, 3), "cgroup.current_bytes"))
     throttled, periods = number(facts, "cgroup.cpu_nr_throttled"), number(facts, "cgroup.cpu_nr_periods")
     if throttled is not None and periods:
         found.append(_fact(facts, "cgroup.throttled_share", round(throttled / periods, 3), "cgroup.cpu_nr_throttled"))
@@ -98,7 +98,7 @@ def _cgroup(facts: Facts) -> list[Fact]:
 
 def _shm(facts: Facts) -> list[Fact]:
     """Whether /dev/shm is full, and by what an earlier process left: a memory volume outlives the container, a default one does not."""
-    percent, size = number(facts, "shm.use_percent"), number(facts, "shm.size") or number(facts, "container.shm_limit")
+    percent, size = number(facts, "shm.use_percent"), number(facts, "shm.size_bytes") or number(facts, "container.shm_limit_bytes")
     found = []
     if percent is not None:
         found.append(_fact(facts, "shm.full", percent >= 97, "shm.use_percent"))
@@ -106,18 +106,18 @@ def _shm(facts: Facts) -> list[Fact]:
     restarted = (number(facts, "container.restarts") or 0) > 0
     if text(facts, "container.shm_volume") or size:
         small = (size is not None and size < GIB) or (size is None and text(facts, "container.shm_volume") == "default")
-        found.append(_fact(facts, "shm.small", small, "shm.size", "container.shm_limit", "container.shm_volume"))
+        found.append(_fact(facts, "shm.small", small, "shm.size_bytes", "container.shm_limit_bytes", "container.shm_volume"))
         left = roomy and restarted and (percent is None or percent >= 90)
         found.append(_fact(facts, "shm.left_over", left, "shm.use_percent", "container.shm_volume"))
     return found
 
 
 def _node(facts: Facts) -> list[Fact]:
-    total, available = number(facts, "node.memory_total"), number(facts, "node.memory_available")
+    total, available = number(facts, "node.memory_total_bytes"), number(facts, "node.memory_available_bytes")
     if available is None:
-        available = number(facts, "node.memory_free")
+        available = number(facts, "node.memory_free_bytes")
     return (
-        [_fact(facts, "node.available_share", round(available / total, 3), "node.memory_available", "node.memory_total")]
+        [_fact(facts, "node.available_share", round(available / total, 3), "node.memory_available_bytes", "node.memory_total_bytes")]
         if total and available is not None
         else []
     )

@@ -19,6 +19,7 @@ _SAME_NAME = (
     "name", "exit_code", "signal", "reason", "message", "memory_limit", "memory_request", "cpu_limit", "cpu_request", "gpus", "restarts", "lifetime_s", "state", "ready",
     "waiting_reason", "waiting_message", "shm_volume", "shm_limit", "shell", "looks", "end", "kind", "finished_at", "started_at", "image", "started", "gpu_resource",
 )  # fmt: skip
+_SIZES = {"memory_limit": "memory_limit_bytes", "memory_request": "memory_request_bytes", "shm_limit": "shm_limit_bytes"}
 _PROBES = tuple(f"{probe}_{what}" for probe in ("startup", "liveness") for what in ("probe", "timeout_s", "budget_s", "failures", "period_s", "port"))
 
 
@@ -28,7 +29,9 @@ def derive(facts: Facts) -> Facts:
     if not containers:
         return facts
     chosen = choose(facts, containers)
-    found = [Fact(f"container.{name}", chosen.facts[name].value, chosen.facts[name].place) for name in (*_SAME_NAME, *_PROBES) if name in chosen]
+    found = [
+        Fact(f"container.{_SIZES.get(name, name)}", chosen.facts[name].value, chosen.facts[name].place) for name in (*_SAME_NAME, *_PROBES) if name in chosen
+    ]
     place = chosen.place("name")
 
     def add(name: str, value: Value | None, *near: str) -> None:

@@ -92,13 +92,13 @@ def _free(section: Section, emit: Emit) -> None:
             ):
                 size = _bytes(values.get(column, ""), unit)
                 if size is not None:
-                    emit(f"node.{name}", size, line)
+                    emit(f"node.{name}_bytes", size, line)
         elif columns and words[0] == "Swap:" and len(words) > 2:
             total, used = _bytes(words[1], unit), _bytes(words[2], unit)
             if total is not None:
-                emit("node.swap_total", total, line)
+                emit("node.swap_total_bytes", total, line)
             if used is not None:
-                emit("node.swap_used", used, line)
+                emit("node.swap_used_bytes", used, line)
 
 
 def _df(section: Section, emit: Emit) -> None:
@@ -115,7 +115,7 @@ def _df(section: Section, emit: Emit) -> None:
         if mount == _SHM:
             for name, value in (("size", size), ("used", used), ("available", left)):
                 if value is not None:
-                    emit(f"shm.{name}", value, line)
+                    emit(f"shm.{name}_bytes", value, line)
             emit("shm.use_percent", share, line)
         elif share >= 97 and not mount.startswith(("/snap", "/boot", "/sys")):
             emit("node.disk_full", mount, line)
@@ -133,7 +133,7 @@ def _meminfo(section: Section, emit: Emit) -> None:
     for line in section.lines:
         row = _MEMINFO.match(line.text.strip())
         if row and row[1] in names:
-            emit(f"node.{names[row[1]]}", int(row[2]) * 1024, line)
+            emit(f"node.{names[row[1]]}_bytes", int(row[2]) * 1024, line)
 
 
 def _cgroup(section: Section, emit: Emit) -> None:
@@ -150,10 +150,10 @@ def _cgroup(section: Section, emit: Emit) -> None:
             _file(named.pop(0), text, line, emit)
         elif "cpu.max" in named and (quota := re.fullmatch(r"(\d{1,12}) (\d{1,9})", text)):
             emit("cgroup.cpu_limit", int(quota[1]) / max(1, int(quota[2])), line)
-        for pattern, prefix in ((_STAT, "stat_"), (_EVENT, "event_"), (_CPU, "cpu_")):
+        for pattern, prefix, unit in ((_STAT, "", "_bytes"), (_EVENT, "event_", ""), (_CPU, "cpu_", "")):
             row = pattern.match(text)
             if row:
-                emit(f"cgroup.{prefix}{row[1].removeprefix('total_')}", int(row[2]), line)
+                emit(f"cgroup.{prefix}{row[1].removeprefix('total_')}{unit}", int(row[2]), line)
         killed = re.match(r"oom_kill_disable|under_oom", text)
         if killed:
             emit("cgroup.v1", True, line)
@@ -165,7 +165,7 @@ def _file(name: str, value: str, line: Line, emit: Emit) -> None:
     if value == "max" or int(value) >= _UNLIMITED:
         emit(f"cgroup.{_FILES[name]}_none", True, line)
     else:
-        emit(f"cgroup.{_FILES[name]}", int(value), line)
+        emit(f"cgroup.{_FILES[name]}" + ("" if name == "memory.failcnt" else "_bytes"), int(value), line)
 
 
 def _ps(section: Section, emit: Emit) -> None:
@@ -185,7 +185,7 @@ def _ps(section: Section, emit: Emit) -> None:
         if rss is not None and (best is None or rss > best[0]):
             best = (rss, words[command] if command < len(columns) - 1 else " ".join(words[command:]), line)
     if best:
-        emit("process.largest_rss", best[0], best[2])
+        emit("process.largest_bytes", best[0], best[2])
         emit("process.largest", best[1][:80], best[2])
 
 
@@ -202,7 +202,7 @@ def _sar(section: Section, emit: Emit) -> None:
         if not columns or not words or "RESTART" in line.text or words[0] == "Average:":
             continue
         values = dict(zip(columns, words[-len(columns) :], strict=False))
-        for column, name in (("kbavail", "memory_available_least"), ("kbmemfree", "memory_free_least"), ("%idle", "cpu_idle_least")):
+        for column, name in (("kbavail", "memory_available_least_bytes"), ("kbmemfree", "memory_free_least_bytes"), ("%idle", "cpu_idle_least")):
             value = _float(values.get(column, ""))
             if value is not None and (name not in worst or value < worst[name][0]):
                 worst[name] = (value, line)
@@ -227,7 +227,7 @@ def _sadf(section: Section, emit: Emit) -> None:
             if available is not None and (least is None or available < least):
                 least = available
     if least is not None:
-        emit("node.memory_available_least", least * 1024, first)
+        emit("node.memory_available_least_bytes", least * 1024, first)
 
 
 def _docker(section: Section, emit: Emit) -> None:
@@ -246,7 +246,7 @@ def _docker(section: Section, emit: Emit) -> None:
             emit("node.unit_oom_kill", True, line)
         shm = re.search(r'"ShmSize"\s*:\s*(\d{1,15})', line.text)
         if shm:
-            emit("shm.size", int(shm[1]), line)
+            emit("shm.size_bytes", int(shm[1]), line)
 
 
 def _top(section: Section, emit: Emit) -> None:
