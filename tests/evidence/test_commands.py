@@ -100,4 +100,4 @@ def test_control_groups_of_pod_and_container_are_found_apart(tmp_path: Path, pod
     assert "1000" not in of_pod
     assert "noise" not in of_pod + of_container
     facts = {fact.name: fact.value for fact in read(of_container.encode(), "node_readings.txt").facts}
-    assert (facts["cgroup.limit"], facts["cgroup.event_oom_kill"]) == (1000, 2)
+    assert (facts["cgroup.limit_bytes"], facts["cgroup.event_oom_kill"]) == (1000, 2)
