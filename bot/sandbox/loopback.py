@@ -46,6 +46,19 @@ def certificate(folder: Path) -> Certificate:
     return made
 
 
+def loopback_addresses(count: int) -> list[str]:
+    """That many addresses of this machine's loopback; all the same where the system has but one (macOS)."""
+    if count == 1:
+        return [HOST]
+    wanted = [f"127.0.{number // 200}.{number % 200 + 11}" for number in range(count)]
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        try:
+            trial.bind((wanted[-1], 0))
+        except OSError:
+            return [HOST] * count
+    return wanted
+
+
 class Served:
     """A running server: `url`, `port`, and `stop()`."""
 

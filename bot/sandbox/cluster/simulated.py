@@ -22,8 +22,8 @@ from bot.sandbox.kubelet.commands import in_container
 from bot.sandbox.kubelet.history import History
 from bot.sandbox.kubelet.kernel import boot_lines
 from bot.sandbox.kubelet.kubelet import Kubelet
-from bot.sandbox.kubelet.machine import Machine, machine
-from bot.sandbox.loopback import Served, certificate
+from bot.sandbox.kubelet.machine import LOCAL, Machine, machine
+from bot.sandbox.loopback import Served, certificate, loopback_addresses
 
 TICK = 0.03  # seconds between two looks of the controllers and kubelets
 WORKLOADS = {"Deployment", "StatefulSet", "Pod"}
@@ -122,6 +122,10 @@ class SimulatedCluster:
         if self.store.find(NAMESPACES, "", name) is None:
             self.store.create(NAMESPACES, {"metadata": {"name": name}}, manager="kubectl-create")
 
+    def objects(self, api_version: str, kind: str, namespace: str = "") -> list[Json]:
+        """Copies of all objects of a kind; an empty namespace means all."""
+        return copy.deepcopy(self.store.all(resources.BY_KIND[api_version, kind], namespace))
+
     def delete(self, kind: str, namespace: str, name: str, *, api_version: str = "v1") -> None:
         self.store.delete(resources.BY_KIND[api_version, kind], namespace, name)
 
@@ -132,7 +136,9 @@ class SimulatedCluster:
             self.namespace(name)
         for each in rbac:
             self.apply(each)
-        for node in self.machines.values():
+        for node, address in zip(self.machines.values(), loopback_addresses(len(self.machines)), strict=True):
+            if node.address == LOCAL:
+                node.address = address
             node.kernel[:0] = boot_lines(node.booted)
             self.store.create(NODES, node.node(), manager="kubelet")
 

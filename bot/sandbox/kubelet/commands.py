@@ -16,9 +16,9 @@ Output = tuple[bytes, bytes, int]
 CGROUP = "/sys/fs/cgroup"
 
 
-def on_node(machine: Machine, workers: Sequence[PodWorker], argv: Sequence[str]) -> Output:
-    """What a command says on the node itself. `workers` are the pods there."""
-    words = list(argv)
+def on_node(machine: Machine, argv: Sequence[str]) -> Output:
+    """What a command says on the node itself."""
+    words, workers = list(argv), list(machine.pods.values())
     if words[:2] == ["sudo", "-n"]:
         words = words[2:]
     if not words:

@@ -1,5 +1,6 @@
 """One container of one pod: its runs, its state, its restarts. Advances with the clock it is given; knows no API server."""
 
+import math
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -53,23 +54,25 @@ def back_off(restarts: int) -> float:
 
 
 class Container:
-    """`scale`: how many seconds of a Play pass in a real one."""
+    """`scale`: how many seconds of a Play pass in a real one; `haste` is the same for its stop."""
 
     def __init__(self, spec: Json, behaviour: Behaviour, *, scale: float, restart_policy: str, grace: float) -> None:
         self.spec, self.behaviour, self.scale, self.restart_policy, self.grace = spec, behaviour, scale, restart_policy, grace
+        self.haste = scale
         self.name = str(spec["name"])
         self.run: Run | None = None
         self.previous: Run | None = None
         self.restarts = 0
         self.back_off_until: float | None = None
-        self._unhealthy_told = 0
+        self._unhealthy_told, self._hung = 0, False
 
     # ------------------------------------------------------------ moves
 
     def start(self, now: float, place: Place) -> list[Told]:
         if self.run is not None:
             self.previous, self.restarts = self.run, self.restarts + 1
-        self.run, self.back_off_until, self._unhealthy_told = Run(self.behaviour(self.spec, place), now, self.scale), None, 0
+        self.run, self.back_off_until = Run(self.behaviour(self.spec, place), now, self.scale), None
+        self._unhealthy_told, self._hung = 0, False
         image = self.spec.get("image", "")
         words = [
             ("Pulled", f'Container image "{image}" already present on machine'),
@@ -97,9 +100,9 @@ class Container:
         play, patience = run.play, self.grace
         leaves = play.leaves_after if self._answers(play, run.age(asked)) else play.leaves_early
         after = patience if leaves is None else min(patience, leaves)
-        if now >= asked + after / self.scale:
+        if now >= asked + after / self.haste:
             gone = leaves is not None and leaves <= patience
-            run.ended = max(run.started, asked + after / self.scale)
+            run.ended = max(run.started, asked + after / self.haste)
             run.end = End(run.age(run.ended), 0 if gone else GIVEN_UP, "Completed" if gone else "Error")
 
     def due(self, now: float) -> bool:
@@ -122,21 +125,24 @@ class Container:
     def _probed(self, run: Run, now: float, address: str) -> tuple[list[Told], End | None]:
         """What the start-up and liveness probes lead to: events so far, and the end that they bring."""
         startup, liveness, play = self.spec.get("startupProbe"), self.spec.get("livenessProbe"), run.play
-        if startup and not self._answers(play, run.age(now)):
-            return self._failing(run, now, address, startup, "Startup", 0.0)
-        if liveness and play.hangs_at is not None and run.age(now) >= play.hangs_at:
-            return self._failing(run, now, address, liveness, "Liveness", play.hangs_at)
-        if liveness and not startup and not self._answers(play, run.age(now)):
-            return self._failing(run, now, address, liveness, "Liveness", 0.0)
-        return [], None
+        answers_from = math.inf if play.ready_at is None else play.ready_at
+        told, end = self._failing(run, now, address, startup or liveness, "Startup" if startup else "Liveness", 0.0, answers_from)
+        if end is None and liveness and play.hangs_at is not None and run.age(now) >= play.hangs_at:
+            self._unhealthy_told = 0 if self._unhealthy_told and not self._hung else self._unhealthy_told
+            self._hung = True
+            return self._failing(run, now, address, liveness, "Liveness", play.hangs_at, math.inf)
+        return told, end
 
     def _answers(self, play: Play, age: float) -> bool:
         return play.ready_at is not None and age >= play.ready_at
 
-    def _failing(self, run: Run, now: float, address: str, probe: Json, kind: str, since: float) -> tuple[list[Told], End | None]:
+    def _failing(self, run: Run, now: float, address: str, probe: Json | None, kind: str, since: float, until: float) -> tuple[list[Told], End | None]:
+        """A probe that finds nobody between `since` and `until` (seconds of the Play)."""
+        if probe is None:
+            return [], None
         first = since + float(probe.get("initialDelaySeconds", 0))
         period, allowed = float(probe["periodSeconds"]), int(probe["failureThreshold"])
-        missed = min(allowed, int((run.age(now) - first) // period)) if run.age(now) >= first else 0
+        missed = max(0, min(allowed, int((min(run.age(now), until) - first) // period)))
         get = probe.get("httpGet") or {}
         where = f"{address}:{get.get('port', 8000)}"
         words = f'{kind} probe failed: Get "http://{where}{get.get("path", "/health")}": dial tcp {where}: connect: connection refused'
@@ -144,10 +150,9 @@ class Container:
         self._unhealthy_told = max(self._unhealthy_told, missed)
         if missed < allowed:
             return told, None
-        given_up = first + allowed * period
         if told:
             told.append(Told("Normal", "Killing", f"Container {self.name} failed {kind.lower()} probe, will be restarted"))
-        return told, End(given_up + float(probe.get("terminationGracePeriodSeconds", self.grace)), GIVEN_UP)
+        return told, End(first + allowed * period + float(probe.get("terminationGracePeriodSeconds", self.grace)), GIVEN_UP)
 
     # ------------------------------------------------------------ looks
 

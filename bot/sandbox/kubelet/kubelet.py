@@ -86,8 +86,9 @@ class Kubelet:
             self.api.remove(pod)
             return
         status = worker.status(now, pod["status"])
-        if status != pod["status"]:
+        if status not in (pod["status"], worker.reported):
             self.api.set_status(pod, status)
+            worker.reported = status
 
     def _worker(self, pod: Json, now: float) -> PodWorker:
         self._addresses += 1
@@ -152,10 +153,6 @@ class Kubelet:
         with self._lock:
             named = (worker for worker in self._workers.values() if (worker.pod["metadata"]["namespace"], worker.pod["metadata"]["name"]) == (namespace, pod))
             return next(named, None)
-
-    def workers(self, machine: Machine) -> list[PodWorker]:
-        with self._lock:
-            return [worker for worker in self._workers.values() if worker.machine is machine]
 
 
 def _family(pod: Json) -> tuple[str, str]:

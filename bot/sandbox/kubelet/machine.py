@@ -3,10 +3,16 @@
 import hashlib
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bot.ports import Json
 from bot.sandbox.kubelet.play import Card
 from bot.units import GIB
+
+if TYPE_CHECKING:
+    from bot.sandbox.kubelet.pod import PodWorker
+
+LOCAL = "127.0.0.1"
 
 # What CUDA reports as the total of a card, and what the board has (nvidia-smi's total).
 CARDS = {
@@ -56,13 +62,14 @@ class Machine:
     gpus: list[Gpu] = field(default_factory=list)
     memory_bytes: int = 256 * GIB
     cpus: int = 32
-    address: str = "127.0.0.1"
+    address: str = LOCAL
     labels: dict[str, str] = field(default_factory=dict)
     taints: list[Json] = field(default_factory=list)
     booted: float = field(default_factory=lambda: time.time() - 12 * 86400.0)
     kernel: list[tuple[float, str]] = field(default_factory=list)
     used_bytes: int = 14 * GIB  # by what is no pod
     granted: dict[str, list[int]] = field(default_factory=dict)  # pod uid -> indices of its cards
+    pods: "dict[str, PodWorker]" = field(default_factory=dict)  # by uid: what is played here
 
     def grant(self, uid: str, count: int) -> list[int]:
         """The pod's cards, chosen once; fewer than `count` when they are taken."""
@@ -73,6 +80,7 @@ class Machine:
 
     def release(self, uid: str) -> None:
         self.granted.pop(uid, None)
+        self.pods.pop(uid, None)
         for gpu in self.gpus:
             gpu.tenants.pop(uid, None)
 
@@ -111,7 +119,7 @@ class Machine:
 
 
 def machine(
-    name: str, *, gpus: int = 1, card: str = "NVIDIA L40S", memory_gib: int = 256, address: str = "127.0.0.1", labels: dict[str, str] | None = None
+    name: str, *, gpus: int = 1, card: str = "NVIDIA L40S", memory_gib: int = 256, address: str = LOCAL, labels: dict[str, str] | None = None
 ) -> Machine:
     """A node with `gpus` equal cards of one of CARDS."""
     cuda_gib, board_mib = CARDS[card]

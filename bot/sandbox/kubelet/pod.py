@@ -41,6 +41,8 @@ class PodWorker:
         self.leaving_since: float | None = None
         self.cards = machine.grant(self.uid, gpus_asked(spec))
         self.killed: set[str] = set()
+        self.reported: Json = {}
+        machine.pods[self.uid] = self
 
     @property
     def containers(self) -> list[Container]:
