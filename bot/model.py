@@ -301,6 +301,7 @@ class Ledger:
     residual_bytes: int | None = None
     failed: str | None = None
     estimate_in_sum: bool | None = None  # whether the graph estimate is taken off the budget (by which sum closes, else by version)
+    others_bytes: int | None = None  # what other processes on the card hold, where the server printed it (0.6.4)
     plain_attention: bool | None = None  # False: hybrid, bytes per token change with the length; None: not shown
     notes: tuple[Text, ...] = ()  # what is odd: a sum that does not close, another utilisation than stated, one rank seen of several
 
@@ -565,6 +566,7 @@ class Case:
     asked_again: tuple[str, ...] = ()  # ids of those who pressed Try again: they asked for the check, too
     handled: tuple[str, ...] = ()  # keys of presses that had their effect
     announced: Mapping[str, str] = field(default_factory=dict)  # purpose -> fingerprint of what its message shows
+    notes: int = 0  # how many notes the thread has; the newest shows trouble, differences, handout as they are now
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ def test_nothing_is_executed_that_was_not_approved() -> None:
 def test_a_plan_that_comes_to_nothing_goes_back_to_where_it_began(resting: State) -> None:
     planning = lifecycle.move(case_in(resting), State.PLANNING, "U1", "", NOW)
     waiting = lifecycle.move(planning, State.AWAITING_APPROVAL, lifecycle.BOT, "", NOW)
-    again = lifecycle.move(lifecycle.move(waiting, State.PLANNING, "U1", "preview again", NOW), State.AWAITING_APPROVAL, lifecycle.BOT, "", NOW)
+    back = lifecycle.move(waiting, lifecycle.resting_state(waiting), lifecycle.BOT, "expired", NOW)
+    again = lifecycle.move(lifecycle.move(back, State.PLANNING, "U1", "preview again", NOW), State.AWAITING_APPROVAL, lifecycle.BOT, "", NOW)
     assert lifecycle.resting_state(again) is resting
     assert lifecycle.move(again, lifecycle.resting_state(again), lifecycle.BOT, "expired", NOW).state is resting
 

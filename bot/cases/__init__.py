@@ -1,0 +1,179 @@
+"""The use-cases of a Case: receive, press, freeze, status, history; and the jobs that carry it on.
+
+Handlers call `Cases` and read nouns. Each call keeps what came and puts a job; nothing long happens in it. The jobs are
+
+    check     receive -> target -> evidence -> diagnosis         check.py
+    press     a button: who, where, does it still count          press.py
+    plan      Apply or Undo: plan, policy, dry run, or a patch   planning.py
+    execute   all checks again, then the steps                   execution.py
+    watch     one look at the rollout                            rollout.py
+    verify    one look at the new process                        rollout.py
+    expire    an approval that nobody gave                       ending.py
+    close     a Case that nobody touched                         ending.py
+    announce  the thread shows the Case                          announcing.py
+    given_up  a job that failed each time                        trouble.py
+
+Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whispers), besides those of `bot/policy.py`:
+
+    no_button           what
+    already_decided     who, what (verb), at, state: another press was first
+    not_now             state, wanted
+    nothing_to_undo     (none)
+    no_writer           cluster: it has no writing credentials
+    target_not_found    target, nearest (may be empty)
+    target_ambiguous    target, candidates (one a line)
+    alert_names_nothing title, looked_for
+    cannot_look         target, reason
+    wrong_input         what
+    changed             what: the object is not what it was at the preview; `case.differences` has the details
+    plan_gone           what: the cluster says that the plan does not fit any more
+    plan_refused        reason
+    dry_run_refused     reason: in the cluster's words
+    handed_out          remedy: `case.handout` has what to paste
+    rejected            who, reason (may be empty)
+    expired             at
+    step_refused        step, reason
+    took_too_long       ready, wanted
+    cannot_watch        reason
+    temporarily_not     what
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cases import announcing, check, ending, execution, planning, press, rollout, trouble
+from bot.cases.desk import FROZEN, Audit, Desk, Timings, new_id
+from bot.cases.engine import Engine, real
+from bot.errors import Permanent, Refused
+from bot.model import Actor, Case, Conversation, Job, Press, Request, State, Words
+from bot.policy import Policy
+from bot.ports import CaseStore, Chat, Clock, ClusterReader, ClusterWriter, JobQueue, People, Shells
+
+__all__ = ["Cases", "Engine", "Status", "Timings"]
+
+DUE = {
+    State.RECEIVED: "check",
+    State.CHECKING: "check",
+    State.PLANNING: "plan",
+    State.AWAITING_APPROVAL: "expire",
+    State.APPROVED: "execute",
+    State.EXECUTING: "execute",
+    State.WATCHING: "watch",
+    State.VERIFYING: "verify",
+}
+CHAT_ATTEMPTS = 200  # with pauses of up to a minute: some three hours
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What stands open. `frozen` is (who, at)."""
+
+    frozen: tuple[str, str] | None
+    open: tuple[Case, ...]
+    clusters: tuple[str, ...]
+    writable: tuple[str, ...]
+
+
+class Cases:
+    """See the module. `complete` fills in the details of an alert that came without them (PagerDuty's are fetched by its API)."""
+
+    def __init__(
+        self, store: CaseStore, queue: JobQueue, readers: Mapping[str, ClusterReader], writers: Mapping[str, ClusterWriter], shells: Shells | None,
+        chat: Chat, people: People, policy: Policy, knowledge: Any, audit: Audit, clock: Clock, *,
+        timings: Timings | None = None, engine: Engine | None = None, complete: Callable[[Request], Request] | None = None,
+    ) -> None:  # fmt: skip
+        self._desk = Desk(
+            store, queue, readers, writers, shells, chat, people, policy, knowledge, audit, clock, timings or Timings(), engine or real(), complete
+        )
+
+    # -------------------------------------------------------- what handlers call
+
+    def receive(self, request: Request) -> Case:
+        """Keeps the request and puts its check; what arrives twice is one Case. Raises Refused when it may not be asked from there at all."""
+        desk = self._desk
+        desk.policy.check_asking(request.actor, request.conversation)
+        now = desk.clock.now()
+        case, new = desk.store.create(Case(new_id("c-"), 0, State.RECEIVED, request, now, now), request.key)
+        if new:
+            alert = request.alert.key if request.alert else ""
+            desk.note("asked", case, who=check.request_by(request), alert=alert)
+        if case.state is State.RECEIVED:
+            desk.put("check", case.id)
+        return case
+
+    def press(self, pressed: Press) -> None:
+        """Keeps the press; whether it counts is decided, and told, by its job."""
+        case = self._desk.store.find_button(pressed.button_id)
+        self._desk.queue.put(press.job_of(pressed, case.id if case else ""))
+
+    def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
+        """The kill switch: whoever may ask stops all writing at once; only an approver lets it go on. Raises Refused."""
+        desk = self._desk
+        if on:
+            desk.policy.check_asking(actor, conversation)
+            desk.store.set_flag(FROZEN, json.dumps({"who": actor.id, "at": desk.clock.now().isoformat(timespec="seconds")}))
+        else:
+            if actor.origin != "terminal":
+                self._check_unfreezer(actor)
+            desk.store.set_flag(FROZEN, None)
+        desk.audit.append({"what": "frozen" if on else "unfrozen", "who": check.by(actor)})
+
+    def _check_unfreezer(self, actor: Actor) -> None:
+        desk = self._desk
+        desk.policy.check_person(desk.person(actor.id))
+        try:
+            approver = desk.policy.is_approver(actor.id, desk.policy.approvers, desk.people.members)
+        except Permanent as wrong:
+            raise Refused("unknown_person", {"reason": str(wrong)}) from wrong
+        if not approver:
+            raise Refused("not_unfreezer")
+
+    def status(self) -> Status:
+        desk = self._desk
+        return Status(desk.frozen(), tuple(desk.store.open_cases()), tuple(sorted(desk.readers)), tuple(sorted(desk.writers)))
+
+    def history(self, limit: int = 20) -> Sequence[Case]:
+        return self._desk.store.recent(limit)
+
+    def case(self, case_id: str) -> Case | None:
+        return self._desk.store.get(case_id)
+
+    # -------------------------------------------------------- what the composition root calls
+
+    def bind(self, queue: JobQueue) -> None:
+        """Registers the jobs."""
+        of_case: dict[str, Callable[[Desk, str], None]] = {
+            "check": check.check,
+            "plan": planning.plan,
+            "execute": execution.execute,
+            "watch": rollout.watch,
+            "verify": rollout.verify,
+            "expire": ending.expire,
+            "close": ending.close,
+        }
+        for name, work in of_case.items():
+            queue.register(name, self._on_case(work), time_to_run_s=60)
+        queue.register("announce", self._on_case(announcing.announce), time_to_run_s=60, attempts=CHAT_ATTEMPTS)
+        queue.register("press", lambda job: press.press(self._desk, job), time_to_run_s=60)
+        queue.register("given_up", lambda job: trouble.given_up(self._desk, job), time_to_run_s=60)
+
+    def _on_case(self, work: Callable[[Desk, str], None]) -> Callable[[Job], None]:
+        return lambda job: work(self._desk, job.case_id)
+
+    def resume(self) -> int:
+        """Puts the job that is due for each open Case, and shows each as it is: what a killed process left is picked up. Gives how many are open."""
+        found = self._desk.store.open_cases()
+        for case in found:
+            if case.state in DUE:
+                at = case.operation.expires_at if case.state is State.AWAITING_APPROVAL and case.operation else None
+                self._desk.put(DUE[case.state], case.id, at=at)
+            else:
+                self._desk.put("close", case.id, at=case.updated_at + self._desk.timings.undo_window)
+            self._desk.announce(case)
+        return len(found)
+
+    def tell(self, actor: Actor, conversation: Conversation, refused: Refused) -> None:
+        """Tells one person why something was refused."""
+        self._desk.tell(actor, conversation, Words(refused.key, refused.parameters))

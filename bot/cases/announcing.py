@@ -1,0 +1,83 @@
+"""The thread shows the Case as it is: the job "announce". It posts what is missing and rewrites what changed, so that it may run any number of times.
+
+That a post is about to be sent is kept first (an empty id in `case.posts`): after a kill the chat looks for it before it posts again. Which messages
+there are, is decided here; how they look, by the chat.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from bot.cases.desk import Desk
+from bot.errors import Permanent
+from bot.model import Case, Operation, State
+
+STEP_S = 15  # how often a running time is rewritten, seconds
+log = logging.getLogger(__name__)
+
+
+def announce(desk: Desk, case_id: str) -> None:
+    """Raises Temporary when the chat is down: the queue tries again."""
+    case = desk.get(case_id)
+    if case.request.conversation is None:
+        return
+    for purpose, shows in list(_messages(case)):
+        print_ = _fingerprint(shows)
+        if case.announced.get(purpose) in (print_, f"failed:{print_}"):
+            continue
+        try:
+            case = _show(desk, case, purpose, print_)
+        except Permanent as wrong:
+            log.warning("case %s: the message %s cannot be shown: %s", case_id, purpose, wrong)
+            desk.note("not_shown", case, purpose=purpose, reason=str(wrong))
+            case = _keep(desk, case_id, purpose, None, f"failed:{print_}")
+            if purpose == "top":
+                return
+
+
+def _show(desk: Desk, case: Case, purpose: str, print_: str) -> Case:
+    message = case.posts.get(purpose)
+    if message:
+        if not purpose.startswith("note:"):  # a note says what was so at its time
+            desk.chat.update(case, purpose, message)
+        return _keep(desk, case.id, purpose, None, print_)
+    if message is None:
+        _keep(desk, case.id, purpose, "", None)
+    return _keep(desk, case.id, purpose, desk.chat.post(case, purpose), print_)
+
+
+def _keep(desk: Desk, case_id: str, purpose: str, message: str | None, print_: str | None) -> Case:
+    def decide(case: Case) -> Case:
+        posts = {**case.posts, purpose: message} if message is not None else case.posts
+        announced = {**case.announced, purpose: print_} if print_ is not None else case.announced
+        return replace(case, posts=posts, announced=announced)
+
+    return desk.change(case_id, decide)
+
+
+def _messages(case: Case) -> Iterator[tuple[str, Any]]:
+    """Purpose and what its message shows, in the order of the thread."""
+    current = case.operation
+    yield "top", (case.state, case.progress, case.diagnosis, case.target, case.trouble, case.buttons, current.expires_at if current else None)
+    if case.diagnosis is not None and case.state is not State.CHECKING:
+        yield "evidence", case.diagnosis
+        yield "recommendation", (case.diagnosis, [one for one in case.buttons if one.verb == "apply"])
+    for operation in sorted((*case.operations, *((current,) if current else ())), key=lambda one: (one.requested_at, one.id)):
+        yield from _of_operation(case, operation, now=operation is current)
+    if case.notes:
+        yield f"note:{case.notes}", case.notes
+
+
+def _of_operation(case: Case, operation: Operation, *, now: bool) -> Iterator[tuple[str, Any]]:
+    live = (case.state, case.trouble, case.buttons) if now else ()
+    yield f"plan:{operation.remediation.id}", (operation.approvals, operation.ended, operation.started_at, live)
+    if operation.started_at is not None:
+        running = now and operation.outcome is None
+        elapsed = int((case.updated_at - operation.started_at).total_seconds() // STEP_S) if running else 0
+        yield f"outcome:{operation.id}", (operation.next_step, operation.rollout, operation.outcome, operation.watch_until, live, elapsed)
+
+
+def _fingerprint(shows: Any) -> str:
+    return hashlib.sha256(repr(shows).encode("utf-8", "backslashreplace")).hexdigest()[:16]

@@ -1,0 +1,155 @@
+"""What every use-case has at hand: the ports, the policy, and the one way to change a Case (read, decide, compare-and-set, again when somebody was faster)."""
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from bot.cases.engine import Engine
+from bot.errors import Permanent, Refused, VersionConflict
+from bot.model import Actor, Case, Conversation, Job, Operation, Person, Request, Target, Words
+from bot.policy import Policy, askers
+from bot.ports import CaseStore, Chat, Clock, ClusterReader, ClusterWriter, JobQueue, People, Shells
+
+FROZEN = "frozen"
+TRIES = 30
+log = logging.getLogger(__name__)
+
+
+class Audit(Protocol):
+    """`bot.audit.AuditTrail`: adds an event and gives the new head (its text is NUMBER:HASH)."""
+
+    def append(self, event: Mapping[str, Any]) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """How long things may take."""
+
+    approval_ttl: timedelta = timedelta(minutes=25)
+    collect_budget_s: float = 25
+    watch_interval: timedelta = timedelta(seconds=5)
+    watch_timeout: timedelta = timedelta(minutes=30)
+    verification_window: timedelta = timedelta(minutes=15)
+    verification_interval: timedelta = timedelta(seconds=15)
+    undo_window: timedelta = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """`complete` fills in what an alert came without (its details); None: it came with all there is."""
+
+    store: CaseStore
+    queue: JobQueue
+    readers: Mapping[str, ClusterReader]
+    writers: Mapping[str, ClusterWriter]
+    shells: Shells | None
+    chat: Chat
+    people: People
+    policy: Policy
+    knowledge: Any
+    audit: Audit
+    clock: Clock
+    timings: Timings
+    engine: Engine
+    complete: Callable[[Request], Request] | None = None
+
+    # -------------------------------------------------------- the Case
+
+    def get(self, case_id: str) -> Case:
+        case = self.store.get(case_id)
+        if case is None:
+            raise Permanent(f"there is no case {case_id}")
+        return case
+
+    def change(self, case_id: str, decide: Callable[[Case], Case]) -> Case:
+        """Reads the Case, lets `decide` make the new one, keeps it; when somebody was faster, from the start. `decide` may raise, or give the Case as it is."""
+        for _ in range(TRIES):
+            case = self.get(case_id)
+            decided = decide(case)
+            if decided is case:
+                return case
+            try:
+                return self.store.save(replace(decided, updated_at=self.clock.now()))
+            except VersionConflict:
+                continue
+        raise VersionConflict(f"case {case_id} is changed all the time")
+
+    def put(self, name: str, case_id: str, *, after: timedelta | None = None, at: datetime | None = None, key: str | None = None) -> None:
+        """A job for the Case; of one name and Case at most one waits."""
+        when = at or (self.clock.now() + after if after else None)
+        self.queue.put(Job(name, case_id, run_at=when, key=key or f"{name}:{case_id}"))
+
+    def announce(self, case: Case) -> None:
+        """The thread shows the Case as it is now, sooner or later: a job, so that a chat that is down holds up nothing."""
+        if case.request.conversation is not None:
+            self.put("announce", case.id)
+
+    def note(self, what: str, case: Case, **fields: Any) -> str:
+        """Adds to the audit trail and gives its head."""
+        target = str(case.target) if case.target else case.request.query.text
+        return str(self.audit.append({"what": what, "case": case.id, "target": target, "cluster": case.target.cluster if case.target else "", **fields}))
+
+    # -------------------------------------------------------- people
+
+    def person(self, actor_id: str) -> Person:
+        """Fresh, or refused: whoever the platform does not know may do nothing. A platform that does not answer raises Temporary."""
+        try:
+            return self.people.person(actor_id)
+        except Permanent as wrong:
+            raise Refused("unknown_person", {"reason": str(wrong)}) from wrong
+
+    def is_approver(self, actor_id: str, target: Target) -> bool:
+        try:
+            return self.policy.is_approver(actor_id, self.policy.approver_rules(target), self.people.members)
+        except Permanent as wrong:
+            raise Refused("unknown_person", {"reason": str(wrong)}) from wrong
+
+    def involved(self, case: Case, operation: Operation) -> tuple[Person, ...]:
+        """Who asked and who pressed Apply, with their addresses. Somebody whom the platform does not know any more is known by id alone."""
+        return tuple(self._known_or_bare(one) for one in dict.fromkeys([operation.requested_by.id, *askers(case)]))
+
+    def _known_or_bare(self, actor_id: str) -> Person:
+        try:
+            return self.people.person(actor_id)
+        except Permanent:
+            return Person(actor_id)
+
+    def tell(self, actor: Actor, conversation: Conversation, words: Words) -> None:
+        """Tells one person. A chat that refuses this for good (they left the channel) is logged; one that is down raises Temporary."""
+        if actor.origin != "slack":
+            return
+        try:
+            self.chat.whisper(actor, conversation, words)
+        except Permanent as wrong:
+            log.warning("%s could not be told %s: %s", actor.id, words.key, wrong)
+
+    # -------------------------------------------------------- the switch
+
+    def frozen(self) -> tuple[str, str] | None:
+        """Who stopped all writing, and when."""
+        flag = self.store.get_flag(FROZEN)
+        if flag is None:
+            return None
+        kept = json.loads(flag)
+        return str(kept["who"]), str(kept["at"])
+
+    def reader(self, target: Target) -> ClusterReader:
+        try:
+            return self.readers[target.cluster]
+        except KeyError:
+            raise Permanent(f"the cluster {target.cluster} is not configured any more") from None
+
+    def writer(self, target: Target) -> ClusterWriter:
+        try:
+            return self.writers[target.cluster]
+        except KeyError:
+            raise Refused("no_writer", {"cluster": target.cluster}) from None
+
+
+def new_id(prefix: str = "") -> str:
+    """Unguessable, safe in an annotation, an URL and a button."""
+    return prefix + secrets.token_hex(12)

@@ -1,0 +1,62 @@
+"""The functions that a case's walk calls below it: looking (evidence, reasoning) and acting (remediation).
+
+Named in one place, so that the use-cases read as sentences and a test can put a simple world under them. It holds no logic.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from bot.model import Bundle, Diagnosis, Difference, Handout, Operation, Outcome, Recommendation, Remediation, Rollout, Target, TargetQuery
+from bot.ports import Clock, ClusterReader, ClusterWriter, Progress, Shells
+
+NewId = Callable[[], str]
+
+
+class Collect(Protocol):
+    def __call__(self, target: Target, reader: ClusterReader, shells: Shells | None, progress: Progress, *, clock: Clock, budget_s: float) -> Bundle: ...
+
+
+class Plan(Protocol):
+    def __call__(
+        self, wanted: Recommendation, target: Target, reader: ClusterReader, *, now: datetime, new_id: NewId, diagnosis: Diagnosis | None
+    ) -> Remediation | Handout: ...
+
+
+class PlanUndo(Protocol):
+    def __call__(self, operation: Operation, reader: ClusterReader, *, new_id: NewId) -> Remediation: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """See the modules named in `real`."""
+
+    locate: Callable[[TargetQuery, Mapping[str, ClusterReader]], Target]
+    collect: Collect
+    examine: Callable[[Bundle, Any], Diagnosis]
+    plan: Plan
+    plan_undo: PlanUndo
+    differences: Callable[[Remediation, ClusterReader], tuple[Difference, ...]]
+    dry_run: Callable[[Remediation, ClusterWriter], None]
+    execute_step: Callable[[Remediation, int, str, ClusterWriter], None]
+    observe: Callable[[Remediation, ClusterReader], Rollout]
+    judge: Callable[[Remediation, Diagnosis | None, Diagnosis | None, Rollout, datetime], Outcome]
+
+
+def real() -> Engine:
+    from bot import incident, remediation
+    from bot.evidence import collect, locate
+
+    return Engine(
+        locate=locate.locate,
+        collect=collect.collect,
+        examine=incident.examine,
+        plan=remediation.plan,
+        plan_undo=remediation.plan_undo,
+        differences=remediation.differences,
+        dry_run=remediation.dry_run,
+        execute_step=remediation.execute_step,
+        observe=remediation.observe,
+        judge=remediation.judge,
+    )

@@ -1,0 +1,147 @@
+"""An approved plan is carried out: the job "execute". All checks again, then the steps, each kept before and after it is sent.
+
+A killed process goes on with the step that was being sent; the operation's id on the object says whether it arrived. Nothing is sent when writing is frozen.
+"""
+
+from dataclasses import replace
+
+from bot.cases.approval import check_all, differences_of
+from bot.cases.buttons import with_buttons
+from bot.cases.desk import Desk
+from bot.cases.ending import back
+from bot.errors import Permanent, Refused
+from bot.lifecycle import BOT, move
+from bot.model import Case, Difference, Operation, State, Words
+
+
+def execute(desk: Desk, case_id: str) -> None:
+    case = desk.get(case_id)
+    if case.state is State.APPROVED:
+        case = _begin(desk, case)
+    if case.state is not State.EXECUTING or case.operation is None:
+        return
+    operation: Operation | None = case.operation
+    while operation is not None and _due(operation):
+        operation = _step(desk, case_id, operation)
+    if operation is not None:
+        _watch(desk, case_id)
+
+
+def _begin(desk: Desk, case: Case) -> Case:
+    """The second look, right before the first write."""
+    operation = case.operation
+    why: Words | None = None
+    changed: tuple[Difference, ...] = ()
+    if operation is None or not operation.approvals:
+        raise Permanent(f"case {case.id} has nothing approved")
+    try:
+        check_all(desk, case, operation, operation.approvals[-1].actor.id)
+    except Refused as refused:
+        why = Words(refused.key, refused.parameters)
+    except Permanent as wrong:
+        changed = differences_of(wrong)
+        why = Words("changed", {"what": str(wrong)}) if changed else Words("dry_run_refused", {"reason": str(wrong)})
+    if why is not None:
+        return _nothing_done(desk, case, why, changed)
+    now = desk.clock.now()
+    approvers = [one.actor.id for one in operation.approvals]
+    desk.note("begins", case, operation=operation.id, digest=operation.remediation.digest, approved_by=approvers, asked_by=operation.requested_by.id)
+
+    def decide(newest: Case) -> Case:
+        if newest.state is not State.APPROVED or newest.operation is None:
+            return newest
+        return replace(move(newest, State.EXECUTING, BOT, "all checks passed again", now), operation=replace(newest.operation, started_at=now), trouble=None)
+
+    kept = desk.change(case.id, decide)
+    desk.announce(kept)
+    return kept
+
+
+def _due(operation: Operation) -> bool:
+    """Whether the next step may be sent now: one that waits for the rollout is sent when that is through."""
+    steps = operation.remediation.steps
+    if operation.next_step >= len(steps):
+        return False
+    return not steps[operation.next_step].after_rollout or (operation.rollout is not None and operation.rollout.done)
+
+
+def _step(desk: Desk, case_id: str, operation: Operation) -> Operation | None:
+    """Sends one step and keeps that; None when the Case went elsewhere."""
+    index, case = operation.next_step, desk.get(case_id)
+    try:
+        desk.policy.check_frozen(desk.frozen())
+        writer = desk.writer(operation.remediation.target)
+    except Refused as refused:
+        _refused(desk, case, index, operation.sending is None, Words(refused.key, refused.parameters))
+        return None
+    case = _keep(desk, case_id, operation.id, sending=index, next_step=index)
+    desk.note("sends", case, operation=operation.id, step=index, object=str(operation.remediation.steps[index].object))
+    try:
+        desk.engine.execute_step(operation.remediation, index, operation.id, writer)
+    except Permanent as wrong:
+        _refused(desk, case, index, True, Words("step_refused", {"step": str(index + 1), "reason": str(wrong)}), wrong)
+        return None
+    desk.note("sent", case, operation=operation.id, step=index)
+    kept = _keep(desk, case_id, operation.id, sending=None, next_step=index + 1)
+    return kept.operation if kept.state is State.EXECUTING else None
+
+
+def _keep(desk: Desk, case_id: str, operation_id: str, *, sending: int | None, next_step: int) -> Case:
+    def decide(case: Case) -> Case:
+        if case.state is not State.EXECUTING or case.operation is None or case.operation.id != operation_id or case.operation.next_step > next_step:
+            return case
+        return replace(case, operation=replace(case.operation, sending=sending, next_step=next_step))
+
+    return desk.change(case_id, decide)
+
+
+def _refused(desk: Desk, case: Case, index: int, known: bool, why: Words, wrong: Exception | None = None) -> None:
+    """A step was not done. The first one, known not to have arrived: nothing happened. Else it stops half-way, and people choose."""
+    changed = differences_of(wrong) if wrong else ()
+    if index == 0 and known:
+        _nothing_done(desk, case, why, changed)
+        return
+    desk.note("step_refused", case, step=index, key=why.key, parameters=dict(why.parameters))
+    stuck(desk, case.id, why)
+
+
+def _nothing_done(desk: Desk, case: Case, why: Words, changed: tuple[Difference, ...] = ()) -> Case:
+    desk.note("not_carried_out", case, key=why.key, parameters=dict(why.parameters), differences=[[one.path, one.before, one.now, one.who] for one in changed])
+
+    def decide(newest: Case) -> Case:
+        if newest.state not in (State.APPROVED, State.EXECUTING) or newest.operation is None:
+            return newest
+        return back(desk, replace(newest, operation=replace(newest.operation, started_at=None)), why, differences=changed)
+
+    kept = desk.change(case.id, decide)
+    desk.announce(kept)
+    return kept
+
+
+def stuck(desk: Desk, case_id: str, why: Words | None) -> Case:
+    """The choice is people's: wait, undo, leave."""
+
+    def decide(case: Case) -> Case:
+        if case.state not in (State.EXECUTING, State.WATCHING):
+            return case
+        return with_buttons(replace(move(case, State.STUCK, BOT, why.key if why else "stuck", desk.clock.now()), trouble=why))
+
+    kept = desk.change(case_id, decide)
+    if kept.state is State.STUCK:
+        desk.put("close", case_id, after=desk.timings.undo_window)
+    desk.announce(kept)
+    return kept
+
+
+def _watch(desk: Desk, case_id: str) -> None:
+    now = desk.clock.now()
+
+    def decide(case: Case) -> Case:
+        if case.state is not State.EXECUTING or case.operation is None:
+            return case
+        return replace(move(case, State.WATCHING, BOT, "all steps are sent", now), operation=replace(case.operation, watch_until=now + desk.timings.watch_timeout))
+
+    kept = desk.change(case_id, decide)
+    if kept.state is State.WATCHING:
+        desk.put("watch", case_id)
+    desk.announce(kept)

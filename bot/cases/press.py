@@ -1,0 +1,212 @@
+"""A button was pressed: the job "press". Who, where, whether the button still counts; then the verb. A refusal is told to whoever pressed, and to nobody else.
+
+A button is an id; what it means is read from the Case. Its effect and the key of the press are kept in one compare-and-set, so that a press
+that is handled twice (a retry, a killed process) has its effect once, and of two people who press at once one wins and the other is told.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from bot.cases.approval import ChangedMeanwhile, check_all, differences_of
+from bot.cases.buttons import with_buttons
+from bot.cases.desk import Desk
+from bot.cases.ending import back
+from bot.errors import Conflict, Permanent, Refused
+from bot.lifecycle import BOT, RESTING, move
+from bot.model import Actor, Approval, Asked, Button, Case, Conversation, Job, Operation, Press, State, Words
+
+HANDLED = 50  # keys of presses that a Case remembers
+
+
+def job_of(press: Press, case_id: str) -> Job:
+    """The press as a job: small strings only."""
+    actor, place = press.actor, press.conversation
+    parameters = {
+        "key": press.key,
+        "button": press.button_id,
+        "actor": json.dumps([actor.id, actor.origin, actor.name, actor.team]),
+        "place": json.dumps([place.channel, place.thread]),
+        "at": press.received_at.isoformat(),
+        "reason": press.reason[:500],
+    }
+    return Job("press", case_id, parameters, key=f"press:{press.key}")
+
+
+def press_of(parameters: Mapping[str, str]) -> Press:
+    actor, place = Actor(*json.loads(parameters["actor"])), Conversation(*json.loads(parameters["place"]))
+    return Press(parameters["key"], parameters["button"], actor, place, datetime.fromisoformat(parameters["at"]), parameters.get("reason", ""))
+
+
+def press(desk: Desk, job: Job) -> None:
+    pressed = press_of(job.parameters)
+    case = desk.store.find_button(pressed.button_id)
+    if case is None:
+        desk.tell(pressed.actor, pressed.conversation, Words("no_button", {"what": "<pod>"}))
+        return
+    if pressed.key in case.handled:
+        return
+    try:
+        desk.policy.check_person(desk.person(pressed.actor.id))
+        _check_place(case, pressed)
+        button = _still_there(case, pressed.button_id)
+        _VERBS[button.verb](desk, case, button, pressed)
+    except Refused as refused:
+        desk.note("refused", case, who=pressed.actor.id, button=pressed.button_id, key=refused.key, parameters=refused.parameters)
+        desk.tell(pressed.actor, pressed.conversation, Words(refused.key, refused.parameters))
+
+
+def _check_place(case: Case, pressed: Press) -> None:
+    """A button counts in the conversation it was posted to."""
+    home = case.request.conversation
+    if home is not None and home.channel != pressed.conversation.channel:
+        raise Refused("wrong_channel", {"channel": pressed.conversation.channel})
+
+
+def _still_there(case: Case, button_id: str) -> Button:
+    """The button, when it still counts; else what became of it: why the plan ended, or who was first and with what."""
+    button = next((one for one in case.buttons if one.id == button_id), None)
+    if button is not None:
+        return button
+    everything = [*case.operations, *((case.operation,) if case.operation else ())]
+    newest = max(everything, key=lambda one: one.requested_at, default=None)
+    if newest is not None and newest.ended is not None and case.state in RESTING:
+        raise Refused(newest.ended.key, newest.ended.parameters)
+    first = next((step for step in reversed(case.history) if step.who != BOT), None)
+    if first is None:
+        raise Refused("not_now", {"state": case.state.value, "wanted": ""})
+    raise Refused("already_decided", {"who": first.who, "what": first.why, "at": first.at.isoformat(timespec="seconds"), "state": case.state.value})
+
+
+def _decide(desk: Desk, case: Case, button: Button, pressed: Press, decide: Callable[[Case], Case]) -> Case:
+    """`decide` on the newest Case, if the button still counts there."""
+
+    def guarded(now: Case) -> Case:
+        _still_there(now, button.id)
+        return replace(decide(now), handled=(*now.handled[-HANDLED:], pressed.key))
+
+    kept = desk.change(case.id, guarded)
+    desk.announce(kept)
+    return kept
+
+
+# ---------------------------------------------------------------- the verbs
+
+
+def _retry(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    desk.policy.check_asking(pressed.actor, case.request.conversation)
+    _check_reading(desk, case, pressed)
+    desk.note("asked_again", case, who=pressed.actor.id)
+
+    def decide(now: Case) -> Case:
+        again = move(now, State.CHECKING, pressed.actor.id, "retry", desk.clock.now())
+        return replace(again, asked_again=(*now.asked_again, pressed.actor.id), buttons=(), progress=(), trouble=None, handout=None, differences=())
+
+    _decide(desk, case, button, pressed, decide)
+    desk.put("check", case.id)
+
+
+def _check_reading(desk: Desk, case: Case, pressed: Press) -> None:
+    cluster, namespace = (case.target.cluster, case.target.namespace) if case.target else (case.request.query.cluster, case.request.query.namespace)
+    desk.policy.check_reading(pressed.actor, pressed.conversation, cluster, namespace)
+
+
+def _ask_for_plan(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    """Apply, Undo, Preview again: whoever presses becomes the one who wants it."""
+    desk.policy.check_place(pressed.conversation)
+    _check_reading(desk, case, pressed)
+    verb, index = (case.asked.verb, case.asked.index) if button.verb == "preview_again" and case.asked else (button.verb, button.index)
+    desk.note("wanted", case, who=pressed.actor.id, verb=verb, index=index)
+
+    def decide(now: Case) -> Case:
+        asked = Asked(pressed.actor, pressed.conversation, verb, index)
+        planning = move(now, State.PLANNING, pressed.actor.id, verb, desk.clock.now())
+        return replace(planning, asked=asked, buttons=(), trouble=None, handout=None, differences=())
+
+    _decide(desk, case, button, pressed, decide)
+    desk.put("plan", case.id)
+
+
+def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    desk.policy.check_place(pressed.conversation)
+    operation = _current(case, button)
+    try:
+        check_all(desk, case, operation, pressed.actor.id)
+    except ChangedMeanwhile as changed:
+        _void(desk, case, button, pressed, Words("changed", {"what": str(changed)}), changed)
+        return
+    except Permanent as wrong:
+        key = "changed" if differences_of(wrong) else "plan_gone" if isinstance(wrong, Conflict) else "dry_run_refused"
+        _void(desk, case, button, pressed, Words(key, {"what": str(wrong), "reason": str(wrong)}), wrong)
+        return
+    now = desk.clock.now()
+    approval = Approval(operation.remediation.id, operation.remediation.digest, pressed.actor, now)
+    desk.note("approved", case, who=pressed.actor.id, operation=operation.id, plan=operation.remediation.id, digest=operation.remediation.digest)
+
+    def decide(newest: Case) -> Case:
+        current = _current(newest, button)
+        desk.policy.check_time(current, desk.clock.now())
+        approved = move(newest, State.APPROVED, pressed.actor.id, "approve", now)
+        return replace(approved, operation=replace(current, approvals=(*current.approvals, approval)), buttons=())
+
+    _decide(desk, case, button, pressed, decide)
+    desk.put("execute", case.id)
+
+
+def _void(desk: Desk, case: Case, button: Button, pressed: Press, why: Words, wrong: Exception) -> None:
+    """The plan does not fit the world any more: it is taken back, with the difference in the thread."""
+    desk.note("void", case, who=pressed.actor.id, key=why.key, reason=str(wrong), differences=[[one.path, one.before, one.now, one.who] for one in differences_of(wrong)])
+    _decide(desk, case, button, pressed, lambda now: back(desk, now, why, differences=differences_of(wrong)))
+    desk.tell(pressed.actor, pressed.conversation, why)
+
+
+def _reject(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    """An approver says no; whoever asked for the plan may take it back."""
+    operation = _current(case, button)
+    if pressed.actor.id != operation.requested_by.id and not desk.is_approver(pressed.actor.id, operation.remediation.target):
+        raise Refused("not_approver", {"who": ", ".join(desk.policy.named_approvers(operation.remediation.target))})
+    desk.note("rejected", case, who=pressed.actor.id, operation=operation.id, reason=pressed.reason)
+    why = Words("rejected", {"who": pressed.actor.id, "reason": pressed.reason})
+    _decide(desk, case, button, pressed, lambda now: back(desk, now, why, who=pressed.actor.id))
+
+
+def _wait(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    desk.policy.check_place(pressed.conversation)
+    now = desk.clock.now()
+    desk.note("waits", case, who=pressed.actor.id)
+
+    def decide(newest: Case) -> Case:
+        if newest.operation is None:
+            raise Refused("not_now", {"state": newest.state.value, "wanted": "wait"})
+        watching = move(newest, State.WATCHING, pressed.actor.id, "wait", now)
+        return replace(watching, operation=replace(newest.operation, watch_until=now + desk.timings.watch_timeout, rollout=None), buttons=(), trouble=None)
+
+    _decide(desk, case, button, pressed, decide)
+    desk.put("watch", case.id)
+
+
+def _leave(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    desk.policy.check_place(pressed.conversation)
+    desk.note("left", case, who=pressed.actor.id)
+    _decide(desk, case, button, pressed, lambda now: with_buttons(move(now, State.LEFT, pressed.actor.id, "leave", desk.clock.now())))
+
+
+def _current(case: Case, button: Button) -> Operation:
+    """The plan that this button belongs to, if it is the one that waits."""
+    operation = case.operation
+    if case.state is not State.AWAITING_APPROVAL or operation is None or operation.remediation.id != button.remediation_id:
+        raise Refused("not_now", {"state": case.state.value, "wanted": button.verb})
+    return operation
+
+
+_VERBS: Mapping[str, Callable[[Desk, Case, Button, Press], None]] = {
+    "retry": _retry,
+    "apply": _ask_for_plan,
+    "undo": _ask_for_plan,
+    "preview_again": _ask_for_plan,
+    "approve": _approve,
+    "reject": _reject,
+    "wait": _wait,
+    "leave": _leave,
+}
