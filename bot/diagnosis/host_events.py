@@ -117,6 +117,8 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
             continue
         seconds = int(finished - at)
         found.append(Fact(f"termination.{name}", seconds, event.place("last_at", "kind")))
+        if event is probe:
+            found.append(Fact("termination.fits_probe_kill", -NEAR <= seconds <= (grace or 30) + 10, event.place("kind")))
         if grace is not None:
             found.append(Fact(f"termination.{'' if event is stop else 'probe_'}at_grace_end", abs(seconds - grace) <= NEAR + 1, event.place("kind")))
     deleted = number(facts, "pod.deleted_at")
