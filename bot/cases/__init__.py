@@ -26,6 +26,7 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
     cannot_look         target, reason
     wrong_input         what
     changed             what: the object is not what it was at the preview; `case.differences` has the details
+    altered             digest: the kept plan is not the one that was shown and approved
     plan_gone           what: the cluster says that the plan does not fit any more
     plan_refused        reason
     dry_run_refused     reason: in the cluster's words

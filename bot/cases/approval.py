@@ -1,7 +1,7 @@
 """Everything that must hold before a plan is carried out: checked at the click, and all of it again right before the first write (DESIGN section 7)."""
 
 from bot.cases.desk import Desk
-from bot.errors import Conflict
+from bot.errors import Conflict, Refused
 from bot.model import Case, Difference, Operation
 
 
@@ -15,7 +15,9 @@ class ChangedMeanwhile(Conflict):
 
 def check_all(desk: Desk, case: Case, operation: Operation, approver_id: str) -> None:
     """Raises Refused (who, where, when, policy), ChangedMeanwhile, or what the dry run with the writing credentials says."""
-    target = operation.remediation.target
+    target, digest = operation.remediation.target, operation.remediation.digest
+    if desk.engine.digest_of(operation.remediation) != digest or any(approval.digest != digest for approval in operation.approvals):
+        raise Refused("altered", {"digest": digest[:12]})
     desk.policy.check_approval(
         case,
         operation,

@@ -38,6 +38,7 @@ class Engine:
     plan: Plan
     plan_undo: PlanUndo
     differences: Callable[[Remediation, ClusterReader], tuple[Difference, ...]]
+    digest_of: Callable[[Remediation], str]
     dry_run: Callable[[Remediation, ClusterWriter], None]
     execute_step: Callable[[Remediation, int, str, ClusterWriter], None]
     observe: Callable[[Remediation, ClusterReader], Rollout]
@@ -45,16 +46,19 @@ class Engine:
 
 
 def real() -> Engine:
-    from bot import incident, remediation
-    from bot.evidence import collect, locate
+    from bot import remediation
+    from bot.evidence.collect import collect
+    from bot.evidence.locate import locate
+    from bot.incident import examine
 
     return Engine(
-        locate=locate.locate,
-        collect=collect.collect,
-        examine=incident.examine,
+        locate=locate,
+        collect=collect,
+        examine=examine,
         plan=remediation.plan,
         plan_undo=remediation.plan_undo,
         differences=remediation.differences,
+        digest_of=remediation.digest_of,
         dry_run=remediation.dry_run,
         execute_step=remediation.execute_step,
         observe=remediation.observe,

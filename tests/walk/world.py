@@ -272,6 +272,9 @@ class SmallWorld:
         before = remediation.bound.values["/value"]
         return () if self.value == before else (Difference("/value", before, self.value, self.changed_by),)
 
+    def digest_of(self, remediation: Remediation) -> str:
+        return f"digest-{remediation.id}" if remediation.steps[0].patch[0]["value"] in (57344, 131072) else "another"
+
     def dry_run(self, remediation: Remediation, writer: Any) -> None:
         self._call("dry_run")
         self.dry_runs += 1
@@ -301,7 +304,7 @@ class SmallWorld:
 
     def engine(self) -> Engine:
         return Engine(
-            self.locate, self.collect, self.examine, self.plan, self.plan_undo, self.differences, self.dry_run, self.execute_step, self.observe, self.judge
+            self.locate, self.collect, self.examine, self.plan, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.observe, self.judge
         )  # fmt: skip
 
 
