@@ -11,7 +11,7 @@ from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.ledger_lines import CUT_REFUSALS, NO_CACHE_BLOCKS, LedgerReading
 from bot.diagnosis.ledger_ranks import Values, choose
 from bot.model import Ledger, Text
-from bot.units import show
+from bot.units import GIB, show
 
 REQUESTED_OVER_FREE = "requested_bytes > free_at_start_bytes"
 NOTHING_LEFT = "available_kv_bytes <= 0"
@@ -19,7 +19,7 @@ NEEDED_OVER_AVAILABLE = "needed_kv_bytes > available_kv_bytes"
 LENGTH_OVER_TOKENS = "max_model_len > kv_tokens"
 
 _OWN = "vllm.ledger."
-_SETTINGS = {"max_model_len", "block_size", "utilization"}  # printed with other things too: alone they are no ledger
+_SETTINGS = {"max_model_len", "block_size", "utilization", "total"}  # printed with other things too: alone they are no ledger
 _SLOTS = {  # field of a reading -> field of the ledger
     "total": "total_bytes",
     "free_at_start": "free_at_start_bytes",
@@ -37,8 +37,9 @@ _SLOTS = {  # field of a reading -> field of the ledger
     "max_concurrency": "max_concurrency",
     "needed": "needed_kv_bytes",
     "estimated_max_len": "estimated_max_len",
+    "others": "others_bytes",
 }
-_CONTRACT = tuple(name for name in Ledger.__dataclass_fields__ if name not in ("notes", "estimate_in_sum", "plain_attention"))
+_CONTRACT = tuple(name for name in Ledger.__dataclass_fields__ if name not in ("notes", "estimate_in_sum", "plain_attention", "others_bytes"))
 
 
 def build(readings: Sequence[LedgerReading], engine: EngineFacts) -> Ledger | None:
@@ -123,6 +124,16 @@ def _old_peak(draft: _Draft, engine: EngineFacts) -> None:
     """0.6.4 prints weights inside the peak of PyTorch."""
     if found := draft.get("peak_torch", "weights"):
         draft.derive("activation", found[0] - found[1])
+    if used := draft.values.get("used_at_start"):  # of the whole card, after loading
+        own = draft.values.get("weights", draft.values.get("peak_torch", 0))
+        if used - own > 2 * GIB:
+            draft.derive("others", used - own)
+            draft.notes.append(
+                Text(
+                    f"About {show(used - own)} on the card are not this server's, and this version charges them to its budget.",
+                    f"卡上约有 {show(used - own)} 不属于本服务，而该版本把它们也算进预算。",
+                )
+            )
 
 
 def _split_consumed(draft: _Draft, engine: EngineFacts) -> None:
@@ -206,6 +217,8 @@ def _cache(draft: _Draft, engine: EngineFacts) -> None:
     if length and tokens is not None and ledger_tokens.plain_attention(values, engine):
         draft.derive("max_concurrency", round(tokens / length, 2))
     needed, available = values.get("needed"), values.get("available")
+    if tokens and length and tokens < length and ledger_tokens.is_v0(values, engine):
+        draft.derive("estimated_max_len", tokens)
     if each and needed and available is not None and 0 < available < needed:
         draft.derive("estimated_max_len", tokens if tokens else int(available / each) // block * block)
 

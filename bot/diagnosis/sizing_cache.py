@@ -2,12 +2,12 @@
 
 import math
 
-from bot.diagnosis.ledger import NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
+from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
-from bot.diagnosis.sizing_utilization import SHORT
+from bot.diagnosis.sizing_utilization import DRIVER, SHORT
 from bot.diagnosis.sizing_whatif import each_token, length_is_linear, what_if
-from bot.diagnosis.sizing_words import MARGIN, UNIFIED_MARGIN, Impossible, Sized, cache, join, predicted
+from bot.diagnosis.sizing_words import MARGIN, UNIFIED_MARGIN, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
 from bot.model import Ledger, Phase, Predicted, Text
 from bot.units import GIB, MIB, show
@@ -56,7 +56,7 @@ def _length_has_no_say(ledger: Ledger | None, engine: EngineFacts) -> Text | Non
         return Text("The server asked for more than was free before any length mattered.", "在长度起作用之前，要求的就已多于空闲。")
     if ledger.failed in SHORT and counts_all_layers(engine):
         return Text("This version counts all layers on every pipeline stage: its longest length is too pessimistic.", "该版本在每个 stage 上都计算所有层：它给出的最大长度过于悲观。")
-    if ledger.failed == NOTHING_LEFT and engine.at_least(8) and ledger.kv_blocks is None:
+    if ledger.failed == NOTHING_LEFT and engine.before(8) is not True and ledger.kv_blocks is None:  # V0 prints blocks before it refuses
         return Text("Nothing is left for the cache, and in this engine the length does not change that.", "没有给缓存留下任何空间，而该引擎中长度不改变这一点。")
     return None
 
@@ -106,6 +106,12 @@ def set_bytes(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible 
     wanted = _wanted_bytes(ledger, engine, now)
     if wanted is None:
         return None
+    if room is None and ledger.failed in SHORT:
+        unknown = Text(
+            f"Not computed: one request needs {show(ledger.needed_kv_bytes or 0)}; whether the card has room for it is not in the log.",
+            f"不计算：一个请求需要 {show(ledger.needed_kv_bytes or 0)}；卡上是否放得下，日志里没有。",
+        )
+        return Sized(BYTES, "set", unknown, now, None, cost=1)
     if room is not None and wanted > room - margin:
         if ledger.needed_kv_bytes is not None and ledger.needed_kv_bytes > room - margin:
             return Impossible(BYTES, "set", Text(f"The card has room for {show(room)} of cache; {show(ledger.needed_kv_bytes)} are needed.", f"卡上只放得下 {show(room)} 缓存，而需要 {show(ledger.needed_kv_bytes)}。"))
@@ -116,7 +122,7 @@ def set_bytes(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible 
     try:
         after = what_if(ledger, engine, {BYTES: to}).after
     except BadInput as wrong:
-        return Impossible(BYTES, "set", Text(str(wrong)))
+        return Impossible(BYTES, "set", refused(wrong))
     room_words = None if room is None else Text(f"The card has room for {show(room)}.", f"卡上放得下 {show(room)}。")
     return Sized(BYTES, "set", join(cache(after), room_words), now, to, predicted(after), cost=1)
 
@@ -134,10 +140,11 @@ def _wanted_bytes(ledger: Ledger, engine: EngineFacts, now: int | None) -> int |
 
 def _room_for_cache(ledger: Ledger, engine: EngineFacts) -> int | None:
     """Bytes of cache that the card can hold: free at start less what the profiling run measured beside the cache, less graphs outside the budget."""
-    if ledger.free_at_start_bytes is None or ledger.requested_bytes is None or ledger.available_kv_bytes is None or engine.kv_cache_memory_bytes:
+    if ledger.total_bytes is None or ledger.requested_bytes is None or ledger.available_kv_bytes is None or engine.kv_cache_memory_bytes:
         return None
+    free = ledger.free_at_start_bytes if ledger.free_at_start_bytes is not None else ledger.total_bytes - DRIVER
     graphs = outside_budget(ledger, engine)
-    return ledger.free_at_start_bytes - (ledger.requested_bytes - ledger.available_kv_bytes) - (graphs if graphs is not None else GIB)
+    return free - (ledger.requested_bytes - ledger.available_kv_bytes) - (graphs if graphs is not None else GIB)
 
 
 def fp8(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:
@@ -153,7 +160,13 @@ def fp8(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None
     try:
         after = what_if(ledger, engine, {DTYPE: "fp8"}).after
     except BadInput as wrong:
-        return Sized(DTYPE, "fp8", Text(f"Not computed: {wrong}."), engine.kv_cache_dtype or "auto", "fp8", cost=3)
+        return Sized(DTYPE, "fp8", Text(f"Not computed: {wrong}.", f"不计算：{wrong}。"), engine.kv_cache_dtype or "auto", "fp8", cost=3)
+    if ledger.failed == LENGTH_OVER_TOKENS and (after.kv_tokens or 0) < (after.max_model_len or 0):
+        why = Text(
+            f"It doubles the cache to {after.kv_tokens or 0:,} tokens; {after.max_model_len or 0:,} are asked for.",
+            f"缓存加倍到 {after.kv_tokens or 0:,} 个 token，但要求 {after.max_model_len or 0:,} 个。",
+        )
+        return Impossible(DTYPE, "fp8", why)
     if after.needed_kv_bytes is not None and after.available_kv_bytes is not None and after.needed_kv_bytes > after.available_kv_bytes:
         why = Text(
             f"It halves the need to {show(after.needed_kv_bytes)}; {show(after.available_kv_bytes)} are left.",

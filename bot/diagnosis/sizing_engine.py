@@ -2,11 +2,11 @@
 
 import math
 
-from bot.diagnosis.ledger import NEEDED_OVER_AVAILABLE, REQUESTED_OVER_FREE
+from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, REQUESTED_OVER_FREE
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_utilization import SHORT, wrong_estimate
 from bot.diagnosis.sizing_whatif import what_if
-from bot.diagnosis.sizing_words import MARGIN, Impossible, Sized, cache, predicted
+from bot.diagnosis.sizing_words import MARGIN, Impossible, Sized, cache, predicted, refused
 from bot.errors import BadInput
 from bot.model import Ledger, Phase, Text
 from bot.units import GIB, gib, show
@@ -20,7 +20,7 @@ def lower_sequences(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impos
     remedy, now = "max_num_seqs", engine.max_num_seqs
     if engine.mamba_blocks:
         return Sized(remedy, "lower", Text(f"There are blocks for {engine.mamba_blocks} sequences.", f"块数只够 {engine.mamba_blocks} 个序列。"), now, engine.mamba_blocks, cost=2)
-    if ledger is not None and ledger.failed == NEEDED_OVER_AVAILABLE:
+    if ledger is not None and ledger.failed in (NEEDED_OVER_AVAILABLE, LENGTH_OVER_TOKENS):
         return Impossible(remedy, "lower", Text("One request alone does not fit: fewer at once do not change that.", "单个请求就放不下：减少并发不能改变这一点。"))
     if ledger is not None and ledger.failed == REQUESTED_OVER_FREE:
         return Impossible(remedy, "lower", _TOO_EARLY)
@@ -51,12 +51,20 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
         return Impossible(remedy, "lower", why)
     effect = Text("The peak of activations falls; on V1 with graphs their pool does too.", "激活峰值降低；在 V1 上 graph 池也随之变小。")
     if now is None:
-        return Sized(remedy, "lower", effect, None, 2048 if engine.at_least(8) else None, None, Text("The default of small cards: the value in force is not in the log.", "小显存卡的默认值：日志里没有当前值。"), cost=2)
+        default = _default_batch(engine)
+        why = Text(f"Half of the default, {default}: the value in force is not in the log.", f"默认值 {default} 的一半：日志里没有当前值。")
+        return Sized(remedy, "lower", effect, None, default // 2, None, why, cost=2)
     least = max(256, engine.max_num_seqs or 0)
     to = max(now // 2 // 256 * 256, math.ceil(least / 256) * 256)
     if to >= now:
         return Impossible(remedy, "lower", Text(f"It is at {now} already.", f"已经是 {now}。"))
     return Sized(remedy, "lower", effect, now, to, None, _HALF, cost=2)
+
+
+def _default_batch(engine: EngineFacts) -> int:
+    """2048 tokens, except for V1 servers on large cards."""
+    large = engine.device_total_bytes is not None and engine.device_total_bytes >= 70 * GIB
+    return 8192 if large and engine.at_least(8) else 2048
 
 
 def eager(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:
@@ -100,7 +108,10 @@ def _given_back(ledger: Ledger, engine: EngineFacts, remedy: str, direction: str
     if short:
         why = Text(f"It gives back {show(estimate)}; the cache is short of more.", f"只能拿回 {show(estimate)}；缓存缺的更多。")
         return Impossible(remedy, direction, why)
-    effect = Text(f"{cache(after).en} {price.en}", f"{cache(after).zh}{price.zh}")
+    gained = cache(after)
+    if after.available_kv_bytes == ledger.available_kv_bytes:  # graphs stand beside the budget in this version
+        gained = Text(f"About {show(estimate)} more beside the budget.", f"预算之外多出约 {show(estimate)}。")
+    effect = Text(f"{gained.en} {price.en}", f"{gained.zh}{price.zh}")
     return Sized(remedy, direction, effect, "1" if remedy == "cudagraph_estimate" else False, "0" if remedy == "cudagraph_estimate" else True, predicted(after), cost=3)
 
 
@@ -136,6 +147,6 @@ def more_offload(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossib
     try:
         after = what_if(ledger, engine, {"cpu_offload_gb": to}).after
     except BadInput as wrong:
-        return Impossible(remedy, "raise", Text(str(wrong)))
+        return Impossible(remedy, "raise", refused(wrong))
     price = Text(f"{gib(to) // GIB} GiB of host memory a card; every step becomes slower.", f"每张卡需要 {gib(to) // GIB} GiB 主机内存；每一步都会变慢。")
     return Sized(remedy, "raise", Text(f"{cache(after).en} {price.en}", f"{cache(after).zh}{price.zh}"), engine.cpu_offload_gb or 0, to, predicted(after), cost=4)

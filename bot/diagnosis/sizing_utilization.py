@@ -10,16 +10,16 @@ from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTH
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
 from bot.diagnosis.sizing_whatif import what_if
-from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted
+from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
 from bot.model import Ledger, Phase, Text
 from bot.units import GIB, MIB, gib, show
 
 REMEDY = "gpu_memory_utilization"
 SHORT = (NEEDED_OVER_AVAILABLE, NOTHING_LEFT, LENGTH_OVER_TOKENS)
-_DRIVER = gib(0.6)  # what the driver holds of an empty card
-_GRAPHS = GIB  # graphs of a start that did not get as far as to print them
+DRIVER = gib(0.6)  # what the driver holds of an empty card
 _HIGHEST = 0.98  # above it nothing is left for peaks
+_RESERVED = Text("What is left of the card is needed beside the budget: graphs, warm-up, peaks.", "卡上余下的部分要留给预算之外：graph、预热与峰值。")
 _UNKNOWN_NEED = GIB  # cache to aim for when the log does not tell what a request needs
 
 
@@ -40,15 +40,14 @@ def _computed_raise(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
     now = (ledger.requested_bytes or 0) / total if ledger.requested_bytes else in_force(ledger, engine) or 0.9
     highest = ceiling(ledger, engine)
     if ledger.failed not in SHORT:
-        wanted = now + STEP
-    else:
-        needed = ledger.needed_kv_bytes if ledger.needed_kv_bytes is not None else _UNKNOWN_NEED
-        wanted = now + (needed - available + MARGIN) / total
-    to = math.ceil(round(wanted * 100, 6)) / 100
-    if to > highest and wanted - MARGIN / total <= highest:  # the last hundredth does not fit, a smaller step does
+        to = math.floor(min(now + STEP, highest) * 100) / 100
+        return _sized("raise", ledger, engine, to) if to > now else Impossible(REMEDY, "raise", _RESERVED)
+    needed = ledger.needed_kv_bytes if ledger.needed_kv_bytes is not None else _UNKNOWN_NEED
+    enough = now + (needed - available) / total
+    to = math.ceil(round((enough + MARGIN / total) * 100, 6)) / 100
+    if to > highest:  # the last hundredth does not fit; a smaller step may
         to = math.floor(highest * 1000) / 1000
-    stated = in_force(ledger, engine)
-    if to > highest or (stated is not None and to <= stated):
+    if to < enough + MARGIN / total / 4 or to <= now:
         return Impossible(REMEDY, "raise", _beyond(ledger, highest, now))
     return _sized("raise", ledger, engine, to)
 
@@ -86,21 +85,33 @@ def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
     total, now = ledger.total_bytes or 0, in_force(ledger, engine) or 0.9
     graphs = outside_budget(ledger, engine)
     short = max(0, (engine.alloc_requested_bytes or 0) - (engine.alloc_free_bytes or 0))
-    wanted = (graphs if graphs is not None else _GRAPHS) + short + round(0.15 * GIB)
+    wanted = (graphs if graphs is not None else _graphs(total)) + short + round(0.15 * GIB)
     step = min(max(math.ceil(wanted / total * 100) / 100, 0.02), 0.1)
-    if ledger.available_kv_bytes is not None and ledger.needed_kv_bytes is not None:
-        spare = ledger.available_kv_bytes - ledger.needed_kv_bytes - MARGIN
+    needed = _needed(ledger)
+    if ledger.available_kv_bytes is not None and needed is not None:
+        spare = ledger.available_kv_bytes - needed - MARGIN
         step = min(step, math.floor(spare / total * 100) / 100)
         if step < 0.01:
             return Impossible(
                 REMEDY,
                 "lower",
                 Text(
-                    f"One request needs {show(ledger.needed_kv_bytes)} of the {show(ledger.available_kv_bytes)} of cache: a lower utilisation would refuse the start.",
-                    f"一个请求需要 {show(ledger.needed_kv_bytes)}，缓存只有 {show(ledger.available_kv_bytes)}：再降利用率服务将无法启动。",
+                    f"One request needs {show(needed)} of the {show(ledger.available_kv_bytes)} of cache: a lower utilisation would refuse the start.",
+                    f"一个请求需要 {show(needed)}，缓存只有 {show(ledger.available_kv_bytes)}：再降利用率服务将无法启动。",
                 ),
             )
     return _sized("lower", ledger, engine, round(now - step, 4))
+
+
+def _needed(ledger: Ledger) -> int | None:
+    """Bytes of one request: as printed, else by the printed concurrency, else by tokens (which at most overstates it for a hybrid)."""
+    if ledger.needed_kv_bytes is not None or ledger.available_kv_bytes is None:
+        return ledger.needed_kv_bytes
+    if ledger.max_concurrency and ledger.max_concurrency >= 1:
+        return round(ledger.available_kv_bytes / ledger.max_concurrency)
+    if ledger.kv_tokens and ledger.max_model_len and ledger.kv_tokens >= ledger.max_model_len:
+        return round(ledger.available_kv_bytes * ledger.max_model_len / ledger.kv_tokens)
+    return None
 
 
 def in_force(ledger: Ledger | None, engine: EngineFacts) -> float | None:
@@ -113,18 +124,26 @@ def in_force(ledger: Ledger | None, engine: EngineFacts) -> float | None:
 def ceiling(ledger: Ledger, engine: EngineFacts) -> float:
     """The highest utilisation that the card can give: what was free at the start less graphs outside the budget and 0.1 GiB."""
     total = ledger.total_bytes or 1
-    free = ledger.free_at_start_bytes if ledger.free_at_start_bytes is not None else total - _DRIVER
+    free = ledger.free_at_start_bytes if ledger.free_at_start_bytes is not None else total - DRIVER
     graphs = outside_budget(ledger, engine)
     if graphs is None:
-        graphs = 0 if ledger.estimate_in_sum else _GRAPHS
+        graphs = 0 if ledger.estimate_in_sum else _graphs(total)
     return min(_HIGHEST, (free - graphs - MARGIN) / total)
+
+
+def _graphs(total: int) -> int:
+    """What graphs are likely to take in a start that did not get as far as to print it: 3 % of the card, 1 GiB at most."""
+    return min(GIB, total * 3 // 100)
 
 
 def _sized(direction: str, ledger: Ledger, engine: EngineFacts, to: float) -> Sized | Impossible:
     try:
         answer = what_if(ledger, engine, {REMEDY: to})
     except BadInput as wrong:
-        return Impossible(REMEDY, direction, Text(str(wrong)))
+        if ledger.available_kv_bytes is None and direction == "lower":
+            effect = Text(f"{show(round(((in_force(ledger, engine) or to) - to) * (ledger.total_bytes or 0)))} more beside the budget.", "预算之外多出相应的显存。")
+            return Sized(REMEDY, direction, effect, in_force(ledger, engine), to, cost=1)
+        return Impossible(REMEDY, direction, refused(wrong))
     after = answer.after
     asked = after.requested_bytes or 0
     free = "" if ledger.free_at_start_bytes is None else f" of {show(ledger.free_at_start_bytes)} that were free"
@@ -177,10 +196,11 @@ def _neighbour(ledger: Ledger, engine: EngineFacts) -> Text | None:
     """0.6.4 and V1 up to 0.9.0 charge every process on the card to this one."""
     release = engine.release
     charged = release is not None and release[:2] == (0, 6) and release[2] == 4
-    if charged and ledger.non_torch_bytes is not None and ledger.non_torch_bytes > max(4 * GIB, (ledger.total_bytes or 0) // 5):
+    others = ledger.others_bytes or (ledger.non_torch_bytes if charged else None)
+    if others is not None and others > max(4 * GIB, (ledger.total_bytes or 0) // 10):
         return Text(
-            f"This version charges every process on the card to the budget: {show(ledger.non_torch_bytes)} are not this server's.",
-            f"该版本把卡上所有进程都算进预算：其中 {show(ledger.non_torch_bytes)} 不属于本服务。",
+            f"This version charges every process on the card to the budget: {show(others)} are not this server's.",
+            f"该版本把卡上所有进程都算进预算：其中 {show(others)} 不属于本服务。",
         )
     return None
 

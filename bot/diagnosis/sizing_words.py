@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bot.errors import BadInput
 from bot.model import Ledger, Predicted, Text
 from bot.units import GIB, show
 
@@ -53,6 +54,12 @@ def cache(ledger: Ledger) -> Text:
         english = f"{english}, {ledger.max_concurrency:.2f} requests of {ledger.max_model_len:,} tokens at once"
         chinese = f"{chinese}，可同时容纳 {ledger.max_concurrency:.2f} 个 {ledger.max_model_len:,} token 的请求"
     return Text(english[0].upper() + english[1:] + ".", chinese + "。")
+
+
+def refused(wrong: BadInput) -> Text:
+    """Why something cannot be computed, as a sentence."""
+    said = str(wrong)
+    return Text(f"{said[0].upper()}{said[1:]}.", f"无法计算：{said}。")
 
 
 def join(*texts: Text | None) -> Text:

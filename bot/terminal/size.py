@@ -1,0 +1,108 @@
+"""`oombot size PATH --set KNOB=VALUE... [--json]`: the memory ledger of a start with other settings, and whether it would fit.
+
+Computes from the incident's own numbers and refuses what they do not determine. Needs no network, no configuration, no key.
+"""
+
+import argparse
+import json
+
+from bot.diagnosis.sizing_whatif import WhatIf
+from bot.errors import BadInput
+from bot.model import Ledger
+
+_ROWS = (
+    ("card", "total_bytes"),
+    ("free at start", "free_at_start_bytes"),
+    ("budget", "requested_bytes"),
+    ("weights", "weights_bytes"),
+    ("activations at the peak", "activation_peak_bytes"),
+    ("other (context, NCCL)", "non_torch_bytes"),
+    ("graphs, estimated", "cudagraph_estimate_bytes"),
+    ("graphs", "cudagraph_bytes"),
+    ("left for cache", "available_kv_bytes"),
+    ("needed by one request", "needed_kv_bytes"),
+    ("tokens in cache", "kv_tokens"),
+    ("max_model_len", "max_model_len"),
+    ("requests at once", "max_concurrency"),
+    ("utilisation", "utilization"),
+)
+
+
+def main(argv: list[str]) -> int:
+    """0 when the answer could be computed, whether it fits or not; raises BadInput (exit 2) for what cannot be known."""
+    parser = argparse.ArgumentParser(
+        prog="oombot size",
+        description="What if: the memory ledger of this start with other settings. PATH is a bundle (folder), a log file, or - for standard input; "
+        "or a model's config.json, with --card, to ask on how many cards it fits.",
+        epilog="Example: oombot size bundle/ --set gpu_memory_utilization=0.94 max_model_len=32k",
+    )
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--set", dest="changes", metavar="KNOB=VALUE", nargs="+", action="extend", default=[], help="a setting as the server names it; several may follow")
+    parser.add_argument("--card", metavar="SIZE", help="with a config.json: memory of one card, like 79.2GiB")
+    parser.add_argument("--json", action="store_true", help="one JSON object: before, after, fits, margin_bytes, notes")
+    parser.add_argument("--language", choices=("en", "zh"), default="en")
+    try:
+        asked = parser.parse_args(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    if asked.card is not None or asked.path.endswith("config.json"):
+        from bot.terminal.size_model import answer_for_model
+
+        print(answer_for_model(asked.path, asked.card, asked.changes, as_json=asked.json))
+        return 0
+    found = _answer(asked.path, asked.changes)
+    print(json.dumps(as_json(found, asked.language), ensure_ascii=False) if asked.json else as_text(found, asked.language))
+    return 0
+
+
+def _answer(path: str, words: list[str]) -> WhatIf:
+    from bot.diagnosis.sizing_input import changes
+    from bot.diagnosis.sizing_whatif import what_if
+    from bot.evidence.bundle import open_path
+    from bot.incident import ledger_of
+    from bot.playbooks import load
+
+    wanted = changes(words)
+    ledger, engine = ledger_of(open_path(path), load())
+    if ledger is None:
+        raise BadInput(f"{path}: no memory ledger in it: the server printed none before it ended, so that nothing can be computed")
+    found = what_if(ledger, engine, wanted)
+    if not found.checks:
+        raise BadInput(f"{path}: its ledger has neither budget nor cache, so that whether it fits cannot be computed")
+    return found
+
+
+def as_json(found: WhatIf, language: str = "en") -> dict[str, object]:
+    """The public JSON: both ledgers in bytes, whether every check holds, what the tightest has to spare, and what should be known."""
+    from bot.diagnosis.ledger import to_json
+
+    return {
+        "before": to_json(found.before),
+        "after": to_json(found.after),
+        "fits": found.fits,
+        "margin_bytes": found.margin_bytes,
+        "notes": [note.say(language) for note in (*found.before.notes, *found.notes)],
+    }
+
+
+def as_text(found: WhatIf, language: str = "en") -> str:
+    """Both ledgers beside each other, then whether each check holds."""
+    lines = [f"{'':26}{'before':>14}{'after':>14}"]
+    for label, name in _ROWS:
+        before, after = _cell(found.before, name), _cell(found.after, name)
+        if before or after:
+            lines.append(f"{label:26}{before:>14}{after:>14}{'  *' if before != after else ''}")
+    lines.append("Fits." if found.fits else "Does not fit.")
+    lines += [f"- {note.say(language)}" for note in (*found.before.notes, *found.notes)]
+    return "\n".join(lines)
+
+
+def _cell(ledger: Ledger, name: str) -> str:
+    from bot.units import show
+
+    value = getattr(ledger, name)
+    if value is None:
+        return ""
+    if name.endswith("_bytes"):
+        return show(value)
+    return f"{value:g}" if name == "utilization" else f"{value:,}"
