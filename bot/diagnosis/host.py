@@ -99,6 +99,8 @@ def _cgroup(facts: Facts) -> list[Fact]:
 def _shm(facts: Facts) -> list[Fact]:
     """Whether /dev/shm is full, and by what an earlier process left: a memory volume outlives the container, a default one does not."""
     percent, size = number(facts, "shm.use_percent"), number(facts, "shm.size_bytes") or number(facts, "container.shm_limit_bytes")
+    if size is None:
+        size = number(facts, "ray.store_on_disk.available_bytes")  # Ray's own look at the start, when it found too little
     found = []
     if percent is not None:
         found.append(_fact(facts, "shm.full", percent >= 97, "shm.use_percent"))
@@ -106,7 +108,7 @@ def _shm(facts: Facts) -> list[Fact]:
     restarted = (number(facts, "container.restarts") or 0) > 0
     if text(facts, "container.shm_volume") or size:
         small = (size is not None and size < GIB) or (size is None and text(facts, "container.shm_volume") == "default")
-        found.append(_fact(facts, "shm.small", small, "shm.size_bytes", "container.shm_limit_bytes", "container.shm_volume"))
+        found.append(_fact(facts, "shm.small", small, "shm.size_bytes", "container.shm_limit_bytes", "ray.store_on_disk.available_bytes", "container.shm_volume"))
         left = roomy and restarted and (percent is None or percent >= 90)
         found.append(_fact(facts, "shm.left_over", left, "shm.use_percent", "container.shm_volume"))
     return found

@@ -47,6 +47,7 @@ def _failure(incident: Incident, root: Event) -> list[Fact]:
         "purpose": incident.purpose or None,
         "after_phase": incident.reached.value if incident.reached else None,
         "rank": _rank(root),
+        "process": root.prefix.process or None,
         "line": root.line,
     }
     facts = [Fact(f"failure.{name}", value, root.place) for name, value in values.items() if value is not None]
@@ -77,11 +78,12 @@ def _course(incident: Incident) -> list[Fact]:
     facts.append(Fact("log.server", "vllm" if "vllm" in ids else "sglang" if "sglang" in ids else "other"))
     if incident.ready:
         facts.append(Fact("log.ready", True, incident.ready.place))
-    if incident.shutdown and incident.root is None:
+    if incident.shutdown and incident.root is None and not _died_before(incident):
         facts.append(Fact("log.shutdown", True, incident.shutdown.place))
     if incident.earlier:
         facts.append(Fact("failure.earlier_kind", incident.earlier[-1].message.kind, incident.earlier[-1].place))
-    ended = "error" if incident.root else "shutdown" if incident.shutdown or incident.ended else "wrapped" if incident.wrapped else None
+    asked = (incident.shutdown or incident.ended) and not _died_before(incident)
+    ended = "error" if incident.root else "shutdown" if asked else "wrapped" if incident.wrapped else None
     if ended is None:
         ended = "ready" if incident.reached is Phase.SERVING else "stopped"
     facts.append(Fact("log.ended", ended, last))
@@ -92,6 +94,12 @@ def _course(incident: Incident) -> list[Fact]:
         if incident.reached:
             facts.append(Fact("failure.after_phase", incident.reached.value, incident.wrapped.place))
     return facts
+
+
+def _died_before(incident: Incident) -> bool:
+    """Whether a process of the server had gone before anybody asked for a stop: the server stops itself then, in order."""
+    stop = incident.shutdown or incident.ended
+    return incident.wrapped is not None and (stop is None or incident.wrapped.line < stop.line)
 
 
 def _printable(raw: bytes) -> str:
@@ -108,6 +116,10 @@ def _engine(incident: Incident) -> list[Fact]:
         event = incident.last(event_id)
         if event is not None and "value" in event.fields:
             facts.append(Fact(f"engine.{name}", event.fields["value"], event.place))
+    if incident.last("vllm.ledger.available") or any("V1 LLM engine" in event.text for event in incident.of("vllm.engine_config")):
+        facts.append(Fact("engine.is_v1", True))
+    elif incident.last("vllm.ledger.blocks") or any("an LLM engine" in event.text for event in incident.of("vllm.engine_config")):
+        facts.append(Fact("engine.is_v1", False))
     codes = [event for event in incident.events if event.id in ("vllm.process_died", "vllm.core_init_failed")]
     for event in codes:
         code = next((event.fields[name] for name in ("code", "exit", "left") if name in event.fields), None)
