@@ -5,17 +5,16 @@ Opens the files of the bundle and nothing else. Never raises for bad evidence: w
 
 import importlib
 import zlib
-from collections.abc import Sequence
 
 from bot.diagnosis import conclude, device_facts, host, ledger, ledger_engine, log_facts, rank
-from bot.diagnosis.ledger_lines import FIELDS, LedgerReading
+from bot.diagnosis.ledger_engine import EngineFacts
+from bot.diagnosis.ledger_events import readings
 from bot.diagnosis.recommend import Meaning
 from bot.diagnosis.signatures import findings
 from bot.evidence.reading import Reading
 from bot.facts import Facts
-from bot.logs.events import Event, events
+from bot.logs.events import events
 from bot.logs.incidents import Incident, understand
-from bot.logs.scan import Scan
 from bot.model import Bundle, BundleFile, Diagnosis, Gap, Ledger, Quote
 from bot.playbooks import Knowledge
 from bot.redact import redact
@@ -43,6 +42,22 @@ MAX_FILE = 32 * 2**20  # bytes of any file but a log that are read
 def examine(bundle: Bundle, knowledge: Knowledge) -> Diagnosis:
     """What the bundle's files prove."""
     gaps = list(bundle.gaps)
+    incident, facts, book, engine = _understood(bundle, knowledge, gaps)
+    found = rank.ranked(findings(knowledge.signatures, facts))
+    meanings = {name: Meaning(text.says, text.effect, text.risk) for name, text in knowledge.remedies.items()}
+    return conclude.diagnosis(
+        found, facts, conclude.Context(incident, book, engine, tuple(gaps), _absent(bundle), meanings, {message.id: message.says for message in knowledge.messages})
+    )
+
+
+def ledger_of(bundle: Bundle, knowledge: Knowledge) -> tuple[Ledger | None, EngineFacts]:
+    """The memory ledger of the bundle's incident, the one that its diagnosis carries, and the engine it belongs to."""
+    _, _, book, engine = _understood(bundle, knowledge, [])
+    return book, engine
+
+
+def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[Incident | None, Facts, Ledger | None, EngineFacts]:
+    """Facts of all files, the incident in the logs, its ledger; what could not be read goes to `gaps`."""
     facts = Facts()
     for name, module in READERS.items():
         if name in bundle.files:
@@ -55,14 +70,9 @@ def examine(bundle: Bundle, knowledge: Knowledge) -> Diagnosis:
     facts = host.derive(facts)
     facts = facts.with_facts(device_facts.from_arguments(facts))
     engine = ledger_engine.engine_facts(facts)
-    book = ledger.build(_readings(incident), engine) if incident else None
+    book = ledger.build(readings(incident.events), engine) if incident else None
     facts = device_facts.derive(facts, book)
-    engine = ledger_engine.engine_facts(facts)
-    found = rank.ranked(findings(knowledge.signatures, facts))
-    meanings = {name: Meaning(text.says, text.effect, text.risk) for name, text in knowledge.remedies.items()}
-    return conclude.diagnosis(
-        found, facts, conclude.Context(incident, book, engine, tuple(gaps), _absent(bundle), meanings, {message.id: message.says for message in knowledge.messages})
-    )
+    return incident, facts, book, ledger_engine.engine_facts(facts)
 
 
 def _merged(facts: Facts, of_log: Facts, files: dict[str, BundleFile] | object, incident: Incident) -> Facts:
@@ -119,18 +129,6 @@ def _scan(name: str, file: BundleFile, knowledge: Knowledge, gaps: list[Gap]) ->
     if file.cut:
         gaps.append(Gap(name, "cut short", "what stands in the missing part"))
     return understand(events(scan.hits, file.name), file.name, scan)
-
-
-def _readings(incident: Incident | None) -> Sequence[LedgerReading]:
-    return [_reading(event) for event in incident.events if any(name in FIELDS for name in event.fields) or event.id == "vllm.no_cache_blocks"] if incident else ()
-
-
-def _reading(event: Event) -> LedgerReading:
-    values = {name: value for name, value in event.fields.items() if name in FIELDS and isinstance(value, (int, float)) and not isinstance(value, bool)}
-    process = event.prefix.process
-    if process and event.prefix.pid is not None and not any(letter.isdigit() for letter in process):
-        process = f"{process} {event.prefix.pid}"
-    return LedgerReading(event.id, values, process, event.prefix.rank, event.place)
 
 
 def to_json(path: str, diagnosis: Diagnosis) -> dict[str, object]:
