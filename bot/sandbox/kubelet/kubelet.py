@@ -49,11 +49,11 @@ class Kubelet:
         """One look at everything; cheap when nothing is due."""
         with self._lock:
             now, pods = time.time(), self.api.pods()
+            self._forget({pod["metadata"]["uid"] for pod in pods})  # first: what has gone lets go of its cards before anybody is given some
             self._schedule(pods)
             for pod in pods:
                 if pod["spec"].get("nodeName") in self.machines and pod["status"].get("phase") not in ("Succeeded", "Failed"):
                     self._play(pod, now)
-            self._forget({pod["metadata"]["uid"] for pod in pods})
 
     # ------------------------------------------------------------ inside a tick
 
