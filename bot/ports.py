@@ -127,9 +127,8 @@ class People(Protocol):
 class AlertDetails(Protocol):
     """What a paging system knows of an alert beyond its webhook (PagerDuty's carries no labels).
 
-    `bot.cases.Cases(..., alerts: AlertDetails | None = None)`: for a Request with an `alert`, the job `check` calls `alerts.fetch(request.alert)` (when there
-    is one) and then the pure `bot.evidence.alert.target_of(alert) -> TargetQuery`. Its `kind` is "unknown" when the alert names nothing that can be found;
-    then `text` says what was looked for, and the Case ends in CHECK_FAILED with `Words("alert_names_nothing", {"title": alert.title, "looked_for": query.text})`.
+    `bot.cases.Cases(..., complete=partial(bot.evidence.alert.completed, alerts))`: the job `check` asks for the details of a Request with an `alert` and gets the
+    Request with labels and target. The query's `kind` is "unknown" when the alert names nothing that can be found; then its `text` says what was looked for.
     """
 
     def fetch(self, alert: Alert) -> Alert:

@@ -1,18 +1,22 @@
 """What the rim needs of the use-cases, and nothing else: `bot.cases.Cases` has it, and so has the named fake of the tests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from bot.model import Actor, Case, Press, Request
+from bot.model import Actor, Case, Conversation, Press, Request
 
 
-@dataclass(frozen=True, slots=True)
-class Frozen:
-    """Who stopped all changes, and when (as text)."""
+class Status(Protocol):
+    """`frozen`: who stopped all changes, and when (as text)."""
 
-    who: str
-    at: str
+    @property
+    def frozen(self) -> tuple[str, str] | None: ...
+
+    @property
+    def open(self) -> tuple[Case, ...]: ...
+
+    @property
+    def clusters(self) -> tuple[str, ...]: ...
 
 
 class Desk(Protocol):
@@ -24,11 +28,10 @@ class Desk(Protocol):
     def press(self, press: Press) -> None:
         """Takes a click. The same click twice counts once. Raises Refused, StoreError."""
 
-    def freeze(self, actor: Actor, on: bool) -> None:
+    def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         """Stops all changes, or allows them again. Raises Refused, Temporary."""
 
-    def frozen(self) -> Frozen | None: ...
+    def status(self) -> Status: ...
 
-    def open_cases(self) -> Sequence[Case]: ...
-
-    def recent(self, limit: int) -> Sequence[Case]: ...
+    def history(self, limit: int = 20) -> Sequence[Case]:
+        """The last Cases, newest first."""

@@ -58,6 +58,9 @@ class Messages:
         """A short label. Unknown names come back as they are, with spaces."""
         return str(self._labels(language).get(name, name.replace("_", " ")))
 
+    def has_label(self, name: str, language: str) -> bool:
+        return name in self._labels(language)
+
     def remedy(self, remedy_id: str, language: str) -> str:
         """What a remedy of the vocabulary is called."""
         return str(self._module(language, "remedies")["names"].get(remedy_id, remedy_id.replace("_", " ").replace(":", ": ")))

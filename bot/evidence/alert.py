@@ -1,12 +1,14 @@
-"""Which target an alert names: pure, from labels to a TargetQuery.
+"""Which target an alert names, from labels to a TargetQuery; pure but for `completed`, which asks a port for the labels.
 
 Exporters that keep their own labels push the workload's aside as `exported_*` (Prometheus, honor_labels=false), so those are asked first:
 with DCGM the plain `pod` is the exporter's. Source: Prometheus scrape configuration; kube-state-metrics, DCGM exporter and vLLM label names.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from bot.model import Alert, TargetQuery
+from bot.model import Alert, Request, TargetQuery
+from bot.ports import AlertDetails
 
 _LIMIT = 253  # the longest name that Kubernetes allows
 
@@ -19,6 +21,14 @@ _LABELS: dict[str, tuple[str, ...]] = {
     "node": ("node", "node_name", "Hostname", "hostname"),
     "cluster": ("cluster", "cluster_name", "kubernetes_cluster"),
 }
+
+
+def completed(alerts: AlertDetails, request: Request) -> Request:
+    """The request with its alert's details, and the target that they name. Raises what `fetch` raises: Temporary, Permanent."""
+    if request.alert is None:
+        return request
+    alert = alerts.fetch(request.alert)
+    return replace(request, alert=alert, query=target_of(alert))
 
 
 def target_of(alert: Alert) -> TargetQuery:
@@ -51,6 +61,5 @@ def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _looked_for(alert: Alert) -> str:
-    wanted = ", ".join(labels[0] if labels[0] == labels[-1] else f"{labels[1]} ({labels[0]})" if labels[0].startswith("exported_") else labels[0] for labels in _LABELS.values())
     had = ", ".join(sorted(alert.labels)[:20]) or "none"
-    return f"labels {wanted}; the alert has: {had}"
+    return f"labels {', '.join(_LABELS)} (also as exported_*); the alert has: {had}"

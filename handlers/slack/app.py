@@ -28,7 +28,6 @@ class Connection:
     signing_secret: str = ""
     socket_mode: bool = False
     command: str = "/oom"
-    clusters: tuple[str, ...] = ()  # their names, for help
 
 
 def build(connection: Connection, client: WebClient, desk: Desk, chat: SlackChat, clock: Clock) -> App:
@@ -41,7 +40,7 @@ def build(connection: Connection, client: WebClient, desk: Desk, chat: SlackChat
     )  # fmt: skip
     # On a mismatch these write the signature and the whole body at INFO.
     logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
-    listening = Listening(desk, chat, clock, connection.command, connection.clusters)
+    listening = Listening(desk, chat, clock, connection.command)
     commands.register(app, listening)
     events.register(app, listening)
     actions.register(app, listening)

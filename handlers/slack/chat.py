@@ -10,9 +10,8 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.errors import Permanent, WorldError
-from bot.model import Actor, Case, Conversation, Target, Words
-from handlers import messages
-from handlers.slack import blocks, kit
+from bot.model import Actor, Case, Conversation, Operation, Target, Words
+from handlers.slack import blocks, kit, wording
 from handlers.slack.errors import calling
 from handlers.slack.people import SlackPeople
 
@@ -25,11 +24,14 @@ def client(token: str, base_url: str = "https://slack.com/api/", timeout_s: int 
 
 
 class SlackChat:
-    """`approvers` names who may approve for a target, for showing. `language`: en, zh, or auto (the language of whoever asked)."""
+    """`approvers` names who may approve for a target, and `second_person` says whether it takes another one: for showing. `language`: en, zh, or auto (the language of whoever asked)."""
 
-    def __init__(self, client: WebClient, people: SlackPeople, *, language: str = "auto", approvers: Callable[[Target], tuple[str, ...]] = lambda _: ()) -> None:
+    def __init__(
+        self, client: WebClient, people: SlackPeople, *, language: str = "auto",
+        approvers: Callable[[Target], tuple[str, ...]] = lambda _: (), second_person: Callable[[Operation], bool] = lambda _: True,
+    ) -> None:  # fmt: skip
         self._client, self._people = client, people
-        self._language, self._approvers = language, approvers
+        self._language, self._approvers, self._second_person = language, approvers, second_person
 
     # ------------------------------------------------------------ the port
 
@@ -55,8 +57,7 @@ class SlackChat:
 
     def whisper(self, actor: Actor, conversation: Conversation, words: Words) -> None:
         """An ephemeral message. Slack does not promise to show it."""
-        text = messages.of_the_bot(kit.escape).words(words, self.language_of(actor.id))
-        self.tell(actor.id, conversation, text)
+        self.tell(actor.id, conversation, wording.say(words, self.language_of(actor.id)))
 
     # ------------------------------------------------------------ for the listeners
 
@@ -86,7 +87,8 @@ class SlackChat:
 
     def _content(self, case: Case, purpose: str) -> dict[str, Any]:
         approvers = self._approvers(case.target) if case.target else ()
-        text, made = blocks.message(case, purpose, self._language_of(case), approvers)
+        second = case.operation is None or self._second_person(case.operation)
+        text, made = blocks.message(case, purpose, self._language_of(case), approvers, second_person=second)
         return {"text": text, "blocks": made, "metadata": {"event_type": EVENT, "event_payload": {"case": case.id, "purpose": purpose}}}
 
     def _language_of(self, case: Case) -> str:

@@ -39,7 +39,7 @@ def top(page: Page) -> list[Block]:
 def _working(page: Page) -> list[Block]:
     case = page.case
     if case.state in (State.CHECK_FAILED, State.CLOSED) and case.trouble:
-        blocks = [kit.section(page.say("top_failed", what=page.what())), kit.section(page.say(case.trouble.key, **case.trouble.parameters))]
+        blocks = [kit.section(page.say("top_failed", what=page.what())), kit.section(page.words(case.trouble))]
         return [*blocks, *_alert(page), *kit.actions(page.buttons(("retry",))), kit.context(state_line(page))]
     blocks = [kit.section(page.say("top_looking", what=page.what())), *_alert(page)]
     if case.progress:

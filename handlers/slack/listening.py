@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.errors import OombotError, Refused, StoreError, UserError, WorldError
-from bot.model import Actor, Case, Conversation, Press, Request, TargetQuery
+from bot.model import Actor, Case, Conversation, Press, Request, TargetQuery, Words
 from bot.ports import Clock
 from handlers import command_line, messages
 from handlers.command_line import Misunderstood
 from handlers.desk import Desk
-from handlers.slack import kit
+from handlers.slack import kit, wording
 from handlers.slack.chat import SlackChat
 
 log = logging.getLogger(__name__)
@@ -27,9 +27,9 @@ class Asking:
 
 
 class Listening:
-    def __init__(self, desk: Desk, chat: SlackChat, clock: Clock, command: str, clusters: tuple[str, ...]) -> None:
+    def __init__(self, desk: Desk, chat: SlackChat, clock: Clock, command: str) -> None:
         self.desk, self.chat, self.clock = desk, chat, clock
-        self.command, self.clusters = command, clusters
+        self.command = command
 
     def say(self, actor: Actor, key: str, **parameters: object) -> str:
         return messages.of_the_bot(kit.escape).say(key, self.chat.language_of(actor.id), **parameters)
@@ -50,9 +50,9 @@ class Listening:
 
     def why(self, actor: Actor, error: OombotError) -> str:
         if isinstance(error, Misunderstood):
-            return self.say(actor, "wrong_input", what=messages.Trusted(self.say(actor, error.words.key, **error.words.parameters)))
+            return self.say(actor, "wrong_input", what=messages.Trusted(wording.say(error.words, self.chat.language_of(actor.id))))
         if isinstance(error, Refused):
-            return self.say(actor, error.key, **error.parameters)
+            return wording.say(Words(error.key, error.parameters), self.chat.language_of(actor.id))
         if isinstance(error, UserError):
             return self.say(actor, "wrong_input", what=str(error))
         if isinstance(error, (WorldError, StoreError)):
@@ -82,15 +82,16 @@ class Listening:
         if command.verb == "status":
             return self._status(asking.actor)
         if command.verb == "history":
-            return self._listed(asking.actor, self.desk.recent(command.count))
+            return self._listed(asking.actor, self.desk.history(command.count))
         if command.verb in ("freeze", "unfreeze"):
-            self.desk.freeze(asking.actor, command.verb == "freeze")
+            self.desk.freeze(asking.actor, command.verb == "freeze", asking.conversation)
             return self.say(asking.actor, "now_frozen" if command.verb == "freeze" else "now_unfrozen", command=self.command)
-        return self.say(asking.actor, "help", command=self.command, clusters=", ".join(self.clusters) or "-")
+        return self.say(asking.actor, "help", command=self.command, clusters=", ".join(self.desk.status().clusters) or "-")
 
     def _status(self, actor: Actor) -> str:
-        cases, frozen = self.desk.open_cases(), self.desk.frozen()
-        lines = [self.say(actor, "status_frozen", who=kit.mention(frozen.who), at=frozen.at)] if frozen else []
+        status = self.desk.status()
+        cases, frozen = status.open, status.frozen
+        lines = [wording.say(Words("status_frozen", {"who": frozen[0], "at": frozen[1]}), self.chat.language_of(actor.id))] if frozen else []
         return "\n".join([*lines, self.say(actor, "status_open", count=len(cases)), *([self._listed(actor, cases[:20])] if cases else [])])
 
     def _listed(self, actor: Actor, cases: Sequence[Case]) -> str:

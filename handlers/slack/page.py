@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.model import Button, Case, Text
+from bot.model import Button, Case, Text, Words
 from bot.units import as_quantity
 from handlers import messages
-from handlers.slack import kit
+from handlers.messages import Trusted
+from handlers.slack import kit, wording
 from handlers.slack.kit import Block
 
 ACTION = "oom.press"  # a button's action_id begins with it; the verb behind it only says how to ask back, the server side goes by the id
@@ -19,14 +20,19 @@ Value = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One message being written. `approvers` are ids of groups and people."""
+    """One message being written. `approvers` are ids of groups and people; `second_person`: whoever asked or pressed Apply may not approve."""
 
     case: Case
     language: str
     approvers: tuple[str, ...] = ()
+    second_person: bool = True
 
     def say(self, key: str, **parameters: object) -> str:
         return messages.of_the_bot(kit.escape).say(key, self.language, **parameters)
+
+    def words(self, words: Words) -> Trusted:
+        """A message of the use-cases, with mentions and times."""
+        return Trusted(wording.say(words, self.language))
 
     def label(self, name: str) -> str:
         return messages.of_the_bot(kit.escape).label(name, self.language)

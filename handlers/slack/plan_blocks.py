@@ -12,6 +12,7 @@ from handlers.slack.kit import Block
 from handlers.slack.page import Page
 
 _DIFFERENCES, _DIFF = 8, 2800
+_UNDER_WAY = frozenset({State.APPROVED, State.EXECUTING, State.WATCHING, State.VERIFYING, State.STUCK, State.PLANNING, State.AWAITING_APPROVAL})
 
 
 def operation_with(case: Case, *, plan: str = "", operation: str = "") -> Operation | None:
@@ -27,7 +28,7 @@ def plan(page: Page, plan_id: str) -> list[Block]:
     """The preview: exactly what would be written, what it costs, how to undo it, who may approve until when."""
     operation = operation_with(page.case, plan=plan_id)
     if operation is None:
-        return [kit.section(page.say("plan_gone"))]
+        return [kit.section(page.say("plan_gone", what=""))]
     remediation = operation.remediation
     title = page.say("plan_title" if remediation.direction == "apply" else "plan_title_undo", object=remediation.object, what=page.change_of(remediation.remedy))
     blocks = [kit.section(title), *kit.rich([kit.preformatted(remediation.diff, _DIFF)] if remediation.diff else [])]
@@ -52,8 +53,7 @@ def _steps(page: Page, remediation: Remediation) -> str:
 def _decision(page: Page, operation: Operation, *, whole: bool) -> list[Block]:
     """`whole`: all of the plan stands above. What nobody can read nobody may approve."""
     if operation.ended is not None:
-        ended = page.say(operation.ended.key, **operation.ended.parameters)
-        return [kit.section(page.say("plan_ended", why=Trusted(ended))), *kit.actions(page.buttons(("preview_again",)))]
+        return [kit.section(page.say("plan_ended", why=page.words(operation.ended)))]
     if operation.approvals:
         return [kit.section(_approved(page, operation))]
     if page.case.state is not State.AWAITING_APPROVAL:
@@ -67,6 +67,8 @@ def _decision(page: Page, operation: Operation, *, whole: bool) -> list[Block]:
 
 def _not_these(page: Page, operation: Operation) -> Trusted:
     """Who is too much involved to approve: who asked, who pressed Apply."""
+    if not page.second_person:
+        return Trusted("")
     asker = page.case.request.actor
     people = [operation.requested_by.id]
     if asker.origin == "slack" and operation.remediation.direction == "apply":
@@ -87,7 +89,7 @@ def outcome(page: Page, operation_id: str) -> list[Block]:
     """From the first write to the end: rollout, stuck, verified or not, undone."""
     operation = operation_with(page.case, operation=operation_id)
     if operation is None:
-        return [kit.section(page.say("plan_gone"))]
+        return [kit.section(page.say("plan_gone", what=""))]
     title = page.say("outcome_title" if operation.remediation.direction == "apply" else "outcome_title_undo", object=operation.remediation.object, what=page.change_of(operation.remediation.remedy))
     blocks = [kit.section(title)]
     if operation.approvals:
@@ -96,6 +98,9 @@ def outcome(page: Page, operation_id: str) -> list[Block]:
         blocks += _ended(page, operation, operation.outcome)
     elif operation is page.case.operation and page.case.state is State.STUCK:
         blocks.append(kit.section(_stuck(page, operation)))
+    elif operation is page.case.operation and page.case.state not in _UNDER_WAY:
+        why = page.words(page.case.trouble) if page.case.trouble else Trusted(page.label(f"state_{page.case.state.value}"))
+        blocks.append(kit.section(page.say("plan_ended", why=why)))
     else:
         blocks.append(kit.section(_running(page, operation)))
     if operation is page.case.operation:
@@ -120,8 +125,8 @@ def _elapsed(case: Case, operation: Operation) -> str:
 def _stuck(page: Page, operation: Operation) -> str:
     rollout = operation.rollout or Rollout(0, 0, 0, False)
     trouble = page.case.trouble
-    why = page.say(trouble.key, **trouble.parameters) if trouble else kit.escape(page.label(f"stuck_{rollout.stuck or 'took_too_long'}"))
-    return page.say("outcome_stuck", why=Trusted(why), detail=rollout.detail, ready=rollout.ready, wanted=rollout.wanted)
+    why = page.words(trouble) if trouble else Trusted(kit.escape(page.label(f"stuck_{rollout.stuck or 'took_too_long'}")))
+    return page.say("outcome_stuck", why=why, detail=rollout.detail, ready=rollout.ready, wanted=rollout.wanted)
 
 
 def _ended(page: Page, operation: Operation, result: Outcome) -> list[Block]:
@@ -129,10 +134,8 @@ def _ended(page: Page, operation: Operation, result: Outcome) -> list[Block]:
     blocks = [kit.section(page.say("outcome_end", verdict=verdict, at=kit.moment(result.at), says=result.says.say(page.language)))]
     if result.diagnosis is not None and result.verdict is Verdict.FAILED:
         blocks.append(kit.section(page.say("outcome_new_diagnosis", summary=result.diagnosis.summary.say(page.language))))
-    if operation.watch_until and result.verdict is Verdict.VERIFIED and page.case.state is State.VERIFIED:
-        blocks.append(kit.context(page.say("outcome_watching", until=kit.moment(operation.watch_until))))
     if operation.audit_head:
-        blocks.append(kit.context(page.say("audit_head", head=operation.audit_head[:16])))
+        blocks.append(kit.context(page.say("audit_head", head=operation.audit_head)))
     return blocks
 
 
@@ -143,7 +146,7 @@ def note(page: Page) -> list[Block]:
     """What a person has to know in between: a plan that was refused, a patch to paste, what somebody else changed."""
     case, blocks = page.case, []
     if case.trouble is not None:
-        blocks.append(kit.section(page.say(case.trouble.key, **case.trouble.parameters)))
+        blocks.append(kit.section(page.words(case.trouble)))
     if case.differences:
         blocks += _differences(page, case.differences)
     if case.handout is not None:

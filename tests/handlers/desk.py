@@ -1,11 +1,11 @@
 """A named fake of the use-cases for the rim's tests: keeps what arrives, idempotent by key, refuses on demand."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bot.errors import OombotError
-from bot.model import Actor, Case, Press, Request, State
-from handlers.desk import Frozen
+from bot.model import Actor, Case, Conversation, Press, Request, State
 
 NOW = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
 
@@ -15,6 +15,13 @@ class FixedClock:
         return NOW
 
 
+@dataclass(frozen=True)
+class Standing:
+    frozen: tuple[str, str] | None
+    open: tuple[Case, ...]
+    clusters: tuple[str, ...]
+
+
 class RecordingDesk:
     """`refuse_with` is raised by the next call that would change something."""
 
@@ -22,7 +29,7 @@ class RecordingDesk:
         self.requests: list[Request] = []
         self.presses: list[Press] = []
         self.refuse_with: OombotError | None = None
-        self.frozen_by: Frozen | None = None
+        self.frozen_by: tuple[str, str] | None = None
         self.cases: dict[str, Case] = {}
 
     def receive(self, request: Request) -> Case:
@@ -38,17 +45,14 @@ class RecordingDesk:
         if all(press.key != other.key for other in self.presses):
             self.presses.append(press)
 
-    def freeze(self, actor: Actor, on: bool) -> None:
+    def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         self._refuse()
-        self.frozen_by = Frozen(actor.id, NOW.isoformat()) if on else None
+        self.frozen_by = (actor.id, NOW.isoformat()) if on else None
 
-    def frozen(self) -> Frozen | None:
-        return self.frozen_by
+    def status(self) -> Standing:
+        return Standing(self.frozen_by, tuple(self.cases.values()), ("east",))
 
-    def open_cases(self) -> Sequence[Case]:
-        return list(self.cases.values())
-
-    def recent(self, limit: int) -> Sequence[Case]:
+    def history(self, limit: int = 20) -> Sequence[Case]:
         return list(self.cases.values())[-limit:]
 
     def _refuse(self) -> None:

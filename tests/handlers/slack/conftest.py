@@ -41,7 +41,7 @@ def world(slack: FakeSlack) -> Iterator[World]:
     api = client(slack.bot_token, slack.api_url)
     people = SlackPeople(api, TEAM)
     made = World(slack, RecordingDesk(), SlackChat(api, people, approvers=lambda _: ("S01ONCALL",)), people)
-    app = build(Connection(slack.signing_secret, clusters=("east",)), api, made.desk, made.chat, FixedClock())
+    app = build(Connection(slack.signing_secret), api, made.desk, made.chat, FixedClock())
     served = Served(asgi(slack=answering(app)))
     made.url = served.start()
     slack.connect(made.events_url)

@@ -161,7 +161,18 @@ def test_an_approved_plan_has_no_buttons_left() -> None:
 
 def test_a_plan_that_came_to_nothing_says_why() -> None:
     made = case(State.DIAGNOSED, operation=replace(case(State.AWAITING_APPROVAL).operation, ended=Words("expired", {"at": "10:42"})))  # type: ignore[type-var]
-    assert "Not carried out: Refused: the approval expired at 10:42." in shown(made, "plan:plan-1")
+    assert "*Not carried out.* Refused: the approval expired at 10:42." in shown(made, "plan:plan-1")
+
+
+def test_who_may_not_approve_is_not_named_where_one_person_is_enough() -> None:
+    text = limits.shown(blocks.message(case(State.AWAITING_APPROVAL), "plan:plan-1", "en", ("S01ONCALL",), second_person=False)[1])
+    assert "Needs one of <!subteam^S01ONCALL>. Until" in text
+
+
+def test_an_operation_whose_first_step_was_refused_says_why() -> None:
+    began = replace(operation(State.EXECUTING), rollout=None)
+    made = case(State.DIAGNOSED, operation=began, trouble=Words("step_refused", {"step": "1", "reason": "exceeded quota"}))
+    assert "*Not carried out.* Step 1 was not carried out: exceeded quota" in shown(made, "outcome:op-1")
 
 
 def test_a_stuck_rollout_says_why_and_offers_wait_undo_leave() -> None:
@@ -175,7 +186,7 @@ def test_a_stuck_rollout_says_why_and_offers_wait_undo_leave() -> None:
 def test_the_outcome_has_its_verdict_and_the_head_of_the_audit_trail(state: State, word: str) -> None:
     text = shown(case(state), "outcome:op-1")
     assert f"{word} at" in text
-    assert "Audit trail at aaaaaaaaaaaaaaaa." in text
+    assert f"Audit trail at {'a' * 64}." in text
 
 
 def test_a_failed_verification_shows_the_new_diagnosis() -> None:
@@ -184,7 +195,7 @@ def test_a_failed_verification_shows_the_new_diagnosis() -> None:
 
 def test_a_note_carries_refusal_differences_and_the_patch_to_paste() -> None:
     text = shown(with_notes(), "note:1")
-    assert "Refused: you may not approve this. Who may: S01ONCALL." in text
+    assert "Refused: you may not approve this. Who may: <!subteam^S01ONCALL>." in text
     assert "changed by `argocd-application-controller`" in text
     assert "- --max-num-seqs=64" in text
     assert "--kv-cache-dtype=fp8" in text
