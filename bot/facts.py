@@ -33,6 +33,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "failure.process": ("text", "name of the first failing process"),
     "failure.line": ("int", "line of the root"),
     "failure.exception": ("text", "class of an exception that no message describes"),
+    "failure.logprobs": ("bool", "log-probabilities of a prompt were asked for near the failure"),
+    "failure.colocated": ("bool", "a trainer shares the card in the same job"),
     "failure.earlier_kind": ("text", "kind of the root of the attempt before"),
     "failure.detail": ("text", "the exception's own words, for failures that no message describes"),
     "engine.died_silently": ("bool", "processes of the engine are gone, and none of them printed an error"),
@@ -126,6 +128,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.uncharged_bytes": ("int", "what was charged that neither weights, peak nor estimate explain"),
     "budget.unexplained": ("bool", "weights are small against the budget, yet nothing is left"),
     "budget.utilization_at_end": ("bool", "utilisation is 0.95 or more already"),
+    "budget.available_known": ("bool", "what is left for the cache was printed or follows from the sum"),
     "budget.available_negative": ("bool", "what is left for the cache is below zero"),
     # -- the pod (bot/evidence/pod_json.py)
     "pod.name": ("text", "name"),

@@ -95,6 +95,16 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
     derived.add("engine.moe", True if _MOE.search(model) or derived.has("stack.moe") else None)
 
 
+def _failure(derived: _Derived, ledger: Ledger | None) -> None:
+    """What the failure was about, from stack, requests and process names together."""
+    purpose = derived.text("failure.purpose")
+    if derived.has("failure.kind"):
+        asked = purpose in ("prompt_logprobs", "logprobs") or derived.flag("requests.prompt_logprobs")
+        derived.add("failure.logprobs", asked, "requests.prompt_logprobs")
+        trainer = derived.has("stack.training") or re.search(r"Actor|WorkerDict|Rollout|Trainer", derived.text("failure.process"))
+        derived.add("failure.colocated", bool(trainer), "stack.training")
+
+
 def _limits(derived: _Derived, ledger: Ledger | None) -> None:
     seqs, batch, length = (derived.number(f"engine.{name}") for name in ("max_num_seqs", "max_num_batched_tokens", "max_model_len"))
     if seqs is not None:
@@ -139,11 +149,18 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.utilization_at_end", utilization >= 0.95, "engine.gpu_memory_utilization")
     available, weights, estimate = ledger.available_kv_bytes, ledger.weights_bytes, ledger.cudagraph_estimate_bytes
     if available is not None:
+        derived.add("budget.available_known", True)
         derived.add("budget.available_negative", available < 0)
     if asked is None and total and utilization:
         asked = round(total * utilization)
     if weights is not None and asked:
         derived.add("budget.weights_share", weights / asked)
+    if weights is not None and total:
+        derived.add("budget.weights_of_card_share", weights / total, "vllm.ledger.weights")
+    if estimate is not None:
+        derived.add("budget.estimate_bytes", estimate, "vllm.ledger.graph_estimate")
+        if available is not None:
+            derived.add("budget.fits_without_estimate", available + estimate > (ledger.needed_kv_bytes or 0), "vllm.ledger.graph_estimate")
     if estimate is not None and total:
         derived.add("budget.estimate_share", estimate / total, "vllm.ledger.graph_estimate")
     if estimate is not None and weights is not None:
@@ -162,4 +179,4 @@ def _unexplained(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.unexplained", share < 0.5, "vllm.ledger.weights")
 
 
-_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _limits, _devices, _budget, _unexplained)
+_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _failure, _limits, _devices, _budget, _unexplained)
