@@ -79,12 +79,14 @@ def _adopt_revision(store: Store, item: Json, new: Json, old: list[Json]) -> Non
         )
     meta = item["metadata"]
     if (meta.get("annotations") or {}).get(REVISION) != str(revision):
+        # Through the status, as the real one does it: that leaves the generation alone.
         store.edit(
             DEPLOYMENTS,
             meta["namespace"],
             meta["name"],
             lambda each: each["metadata"].setdefault("annotations", {}).update({REVISION: str(revision)}),
             manager=MANAGER,
+            subresource="status",
         )
 
 

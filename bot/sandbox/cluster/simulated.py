@@ -85,6 +85,12 @@ class SimulatedCluster:
         """Of the namespace kube-system."""
         return str(self.store.get(NAMESPACES, "", "kube-system")["metadata"]["uid"])
 
+    def add_machine(self, node: Machine) -> None:
+        """Joins a node."""
+        node.kernel[:0] = boot_lines(node.booted)
+        self.machines[node.name] = node
+        self.store.create(NODES, node.node(), manager="kubelet")
+
     # ------------------------------------------------------------ the way in
 
     def kubeconfig(self, path: str | Path, role: str = "admin", *, context: str | None = None) -> Path:
@@ -136,11 +142,11 @@ class SimulatedCluster:
             self.namespace(name)
         for each in rbac:
             self.apply(each)
-        for node, address in zip(self.machines.values(), loopback_addresses(len(self.machines)), strict=True):
+        addresses = loopback_addresses(len(self.machines))
+        for node, address in zip(list(self.machines.values()), addresses, strict=True):
             if node.address == LOCAL:
                 node.address = address
-            node.kernel[:0] = boot_lines(node.booted)
-            self.store.create(NODES, node.node(), manager="kubelet")
+            self.add_machine(node)
 
     def _run(self) -> None:
         while not self._stop.wait(TICK):

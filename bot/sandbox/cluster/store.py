@@ -194,7 +194,11 @@ class Store:
 
     def _merged(self, resource: Resource, before: Json, after: Json, subresource: str) -> Json:
         if subresource == "status":
-            return {**before, "status": after.get("status", {}), "metadata": dict(before["metadata"])}
+            meta = dict(before["metadata"])
+            if resource is DEPLOYMENTS and "annotations" in after["metadata"]:
+                # The real server lets a status update change a Deployment's annotations: its controller notes the revision that way.
+                meta["annotations"] = after["metadata"]["annotations"]
+            return {**before, "status": after.get("status", {}), "metadata": meta}
         after["apiVersion"], after["kind"] = resource.api_version, resource.kind
         for key in ("uid", "creationTimestamp", "generation", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
             after["metadata"].pop(key, None)
