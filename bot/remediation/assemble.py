@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.model import Expectation, Remediation, Step, StepKind, Target, Text
-from bot.ports import ClusterReader, Json
+from bot.ports import ClusterReader
 from bot.remediation import notes
 from bot.remediation.bound import OPERATION, bind, is_clean
 from bot.remediation.canonical import digest_of
@@ -17,7 +17,7 @@ from bot.remediation.change import Change, Edit
 from bot.remediation.diff import diff
 from bot.remediation.pointer import MISSING, apply, join, under
 from bot.remediation.workload import Workload
-from bot.remediation.writes import Writes
+from bot.remediation.writes import Running, Writes
 
 ANNOTATION = join("metadata", "annotations", OPERATION)
 PLACEHOLDER = "${operation}"
@@ -37,7 +37,7 @@ class Draft:
 
 
 def remediation(
-    draft: Draft, workload: Workload, change: Change, writes: Writes, pods: Sequence[Json], reader: ClusterReader, later: Sequence[Edit] = ()
+    draft: Draft, workload: Workload, change: Change, writes: Writes, running: Running, reader: ClusterReader, later: Sequence[Edit] = ()
 ) -> Remediation:
     """The whole plan. `later`: edits that wait until the rollout is through, in a step of their own."""
     edits = (*change.edits, *writes.edits)
@@ -49,7 +49,12 @@ def remediation(
     shown = apply(after, [edit.operation() for edit in later])
     kept = edits if change.undoable else writes.edits
     rolls = any(under(edit.pointer, "/spec/template") for edit in edits)
-    said = [*((notes.restarts(workload, pods, after),) if rolls else ()), *writes.notes, *change.notes, *notes.budgets(workload, reader)]
+    said = [
+        *((notes.restarts(workload, running.pods, len(running.serving), after),) if rolls else ()),
+        *writes.notes,
+        *change.notes,
+        *notes.budgets(workload, reader),
+    ]
     if change.undoable and draft.direction == "apply":
         said.append(notes.undo(edits, workload.kind))
     plan = Remediation(

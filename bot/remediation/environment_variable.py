@@ -25,7 +25,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 _NEWER_NAME = {"PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_ALLOC_CONF"}
 
 
-def change(workload: Workload, variable: str, value: Any, direction: str = "") -> Change | Elsewhere:
+def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
     """The edit that sets the variable. Raises BadInput for a variable or a value that the bot does not write."""
     if value not in ALLOWED.get(variable, ()):
         raise BadInput(f"{variable} is not set to {str(value)[:40]!r} by the bot; it may be {' or '.join(ALLOWED.get(variable, ('nothing',)))}")

@@ -1,7 +1,6 @@
 """What an approver should know before pressing: what restarts, for how long capacity is missing, budgets, what undo does. Plain sentences, no decisions."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from bot.errors import WorldError
@@ -9,11 +8,11 @@ from bot.model import Predicted, Text
 from bot.ports import ClusterReader, Json
 from bot.remediation.change import Edit
 from bot.remediation.pointer import get
-from bot.remediation.workload import Workload, condition, container_statuses, is_ready, metadata, surge
+from bot.remediation.workload import Workload, condition, container_statuses, metadata, parsed, surge
 from bot.units import duration, show
 
 
-def restarts(workload: Workload, pods: Sequence[Json], after: Mapping[str, Any]) -> Text:
+def restarts(workload: Workload, pods: Sequence[Json], serving: int, after: Mapping[str, Any]) -> Text:
     """Which pods restart, in which way, and what that costs."""
     count = workload.replicas
     if not count:
@@ -23,7 +22,6 @@ def restarts(workload: Workload, pods: Sequence[Json], after: Mapping[str, Any])
     start = last_start(workload, pods)
     each = f"A start takes about {duration(start)} (the last one did)." if start else "How long a start takes is not known."
     each_zh = f"启动约需 {duration(start)}（上次用时）。" if start else "启动用时未知。"
-    serving = sum(1 for pod in pods if is_ready(pod))
     way, way_zh = _way(workload, after, count)
     missing, missing_zh = _missing(serving, count, _old_goes_first(workload, after))
     return Text(f"Restarts {way}. {each} {missing}", f"重启{way_zh}。{each_zh}{missing_zh}")
@@ -57,25 +55,18 @@ def _missing(serving: int, count: int, old_goes_first: bool) -> tuple[str, str]:
 
 def last_start(workload: Workload, pods: Sequence[Json]) -> float | None:
     """Seconds from the start of the server's container to ready, of the pod that took longest; None when no pod is ready."""
-    times = [seconds for pod in pods if is_ready(pod) for seconds in _start_of(pod, str(workload.container["name"]))]
+    times = [seconds for pod in pods for seconds in _start_of(pod, str(workload.container["name"]))]
     return max(times, default=None)
 
 
 def _start_of(pod: Mapping[str, Any], container: str) -> list[float]:
-    ready = parsed(condition(pod, "Ready").get("lastTransitionTime"))
+    condition_ready = condition(pod, "Ready")
+    ready = parsed(condition_ready.get("lastTransitionTime")) if condition_ready.get("status") == "True" else None
     for status in container_statuses(pod):
         started = parsed(((status.get("state") or {}).get("running") or {}).get("startedAt"))
         if status.get("name") == container and started and ready and ready > started:
             return [(ready - started).total_seconds()]
     return []
-
-
-def parsed(stamp: Any) -> datetime | None:
-    """A time as Kubernetes writes it ("2026-11-30T09:12:01Z"); None when there is none."""
-    try:
-        return datetime.fromisoformat(str(stamp)) if stamp else None
-    except ValueError:
-        return None
 
 
 def budgets(workload: Workload, reader: ClusterReader) -> tuple[Text, ...]:

@@ -11,11 +11,24 @@ from typing import Any
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
 from bot.remediation.bound import read
-from bot.remediation.notes import parsed
-from bot.remediation.workload import condition, container_statuses, controller_of, is_ready, is_terminating, metadata, ordinal, pods, replica_sets, revision
+from bot.remediation.workload import (
+    condition,
+    container_statuses,
+    controller_of,
+    is_ready,
+    is_terminating,
+    metadata,
+    ordinal,
+    parsed,
+    pods,
+    replica_sets,
+    revision,
+    serves,
+)
 
 PATIENCE = timedelta(seconds=20)  # a GPU that was just let go is not seen by the scheduler at once
 DEADLINE = timedelta(minutes=30)  # from the start of a pod to ready, for a StatefulSet, which has no deadline of its own
+STEADY = timedelta(seconds=60)  # a pod that crashed before must have run this long to count as ready
 CANNOT_START = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
@@ -34,7 +47,7 @@ def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | 
     """The rollout of the plan's object as it is now. Raises NotFound when the object is gone, Forbidden, Temporary."""
     moment = now or datetime.now(UTC)
     look = _stateful_set(remediation, reader) if remediation.object.kind == "StatefulSet" else _deployment(remediation, reader)
-    ready = sum(1 for pod in look.new if is_ready(pod))
+    ready = sum(1 for pod in look.new if serves(pod, moment, STEADY))
     names = tuple(str(metadata(pod)["name"]) for pod in look.new)
     done = look.settled and ready >= look.wanted and not _in_the_way(remediation, look)
     if not done and remediation.direction == "undo":
@@ -123,7 +136,7 @@ def _stuck(remediation: Remediation, look: _Look, now: datetime, deadline: timed
 
 def _pod_stuck(pod: Json, look: _Look, now: datetime, deadline: timedelta) -> tuple[str, str]:
     name = str(metadata(pod)["name"])
-    if is_ready(pod):
+    if serves(pod, now, STEADY):
         return "", ""
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False" and _older(scheduled.get("lastTransitionTime"), PATIENCE, now) and not any(is_terminating(one) for one in look.old):

@@ -5,6 +5,7 @@ block the very rollout that undoes.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from bot.errors import BadInput
@@ -12,14 +13,13 @@ from bot.model import Difference, Expectation, Operation, Remediation, StepKind
 from bot.ports import ClusterReader
 from bot.remediation.assemble import Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
-from bot.remediation.capacity import Room, room_for
 from bot.remediation.change import Change, Edit
 from bot.remediation.pointer import MISSING, apply, get, under
-from bot.remediation.workload import TEMPLATE, Workload, metadata, pods
-from bot.remediation.writes import Writes, needed, takes_gpus
+from bot.remediation.workload import TEMPLATE, Workload, metadata
+from bot.remediation.writes import Writes, look, needed
 
 
-def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[], str]) -> Remediation:
+def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[], str], now: datetime | None = None) -> Remediation:
     """The undo of a carried-out operation. Raises Changed when somebody changed the object since, BadInput when there is nothing to put back, NotFound when it is gone."""
     done = operation.remediation
     if not done.before:
@@ -34,21 +34,19 @@ def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[
     )
     workload = Workload(done.object, live, index)
     edits = [_back(pointer, before, written(done)) for pointer, before in reversed(list(done.before.items()))]
-    return _assembled(done, workload, edits, reader, new_id)
+    return _assembled(done, workload, edits, reader, new_id, now)
 
 
-def _assembled(done: Remediation, workload: Workload, edits: list[Edit], reader: ClusterReader, new_id: Callable[[], str]) -> Remediation:
-    running = pods(workload.body, workload.kind, reader)
+def _assembled(done: Remediation, workload: Workload, edits: list[Edit], reader: ClusterReader, new_id: Callable[[], str], now: datetime | None) -> Remediation:
+    running = look(workload, reader, now or datetime.now(UTC))
     of_template = tuple(edit for edit in edits if under(edit.pointer, TEMPLATE))
     of_strategy = tuple(edit for edit in edits if not under(edit.pointer, TEMPLATE))
     draft = Draft(new_id(), done.action, "undo", done.remedy, done.target, done.risk, Expectation())
     if not of_template:
         return remediation(draft, workload, Change(of_strategy), Writes(), running, reader)
-    room = room_for(workload.template, reader) if workload.kind == "Deployment" and takes_gpus(workload) else Room(True)
-    if room.fits:
-        writes = needed(workload, running, room, done.target.pod)
+    writes = needed(workload, running, done.target.pod)
+    if running.room.fits:
         return remediation(draft, workload, Change((*of_template, *of_strategy), _held(writes)), writes, running, reader)
-    writes = needed(workload, running, room, done.target.pod)
     later = (*of_strategy, *(Edit(edit.pointer, edit.after, edit.before) for edit in reversed(writes.edits)))
     return remediation(draft, workload, Change(of_template, _held(writes)), writes, running, reader, later)
 

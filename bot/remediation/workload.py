@@ -6,6 +6,7 @@ Reads plain JSON; decides nothing and writes nothing.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from bot.errors import NotFound, Permanent
@@ -138,6 +139,24 @@ def selector(body: Mapping[str, Any]) -> str:
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
     return condition(pod, "Ready").get("status") == "True" and not is_terminating(pod)
+
+
+def serves(pod: Mapping[str, Any], now: datetime, steady: timedelta) -> bool:
+    """Ready, and not only between two crashes: a server without a readiness probe is ready whenever its process runs."""
+    return is_ready(pod) and not any(_crashed_since(status, now - steady) for status in (pod.get("status") or {}).get("containerStatuses") or [])
+
+
+def _crashed_since(status: Mapping[str, Any], since: datetime) -> bool:
+    started = parsed(((status.get("state") or {}).get("running") or {}).get("startedAt"))
+    return int(status.get("restartCount", 0)) > 0 and started is not None and started > since
+
+
+def parsed(stamp: Any) -> datetime | None:
+    """A time as Kubernetes writes it ("2026-11-30T09:12:01Z"); None when there is none."""
+    try:
+        return datetime.fromisoformat(str(stamp)) if stamp else None
+    except ValueError:
+        return None
 
 
 def is_terminating(pod: Mapping[str, Any]) -> bool:

@@ -6,15 +6,17 @@ starts the new pod first, which never gets the GPU that the old one holds. Both 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from bot.model import ObjectRef, Step, StepKind, Text
-from bot.ports import Json
-from bot.remediation.capacity import Room
+from bot.ports import ClusterReader, Json
+from bot.remediation.capacity import Room, room_for
 from bot.remediation.change import Edit
 from bot.remediation.pointer import MISSING, get
-from bot.remediation.workload import Workload, gpus_of, is_ready, is_terminating, metadata, ordinal, surge
+from bot.remediation.workload import Workload, gpus_of, is_terminating, metadata, ordinal, pods, serves, surge
 
+STEADY = timedelta(minutes=10)  # a pod that crashed before must have run this long to count as serving
 STRATEGY = "/spec/strategy"
 _ROLLING = "/spec/strategy/rollingUpdate"
 
@@ -29,14 +31,31 @@ class Writes:
     held: Text | None = None
 
 
-def needed(workload: Workload, pods: Sequence[Json], room: Room, target_pod: str) -> Writes:
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The workload's pods; `serving` are those that are ready, and not only between two crashes."""
+
+    pods: tuple[Json, ...]
+    serving: tuple[Json, ...]
+    room: Room
+
+
+def look(workload: Workload, reader: ClusterReader, now: datetime) -> Running:
+    """Reads the pods, and whether one more would find a GPU where that matters."""
+    found = tuple(pods(workload.body, workload.kind, reader))
+    room = room_for(workload.template, reader) if workload.kind == "Deployment" and takes_gpus(workload) else Room(True)
+    return Running(found, tuple(pod for pod in found if serves(pod, now, STEADY)), room)
+
+
+def needed(workload: Workload, running: Running, target_pod: str) -> Writes:
     """All further writes for a patch of this workload's template."""
     if workload.kind == "StatefulSet":
-        return _stateful_set(workload, pods, target_pod)
-    return _deployment(workload, pods, room)
+        return _stateful_set(workload, running, target_pod)
+    return _deployment(workload, running)
 
 
-def _deployment(workload: Workload, pods: Sequence[Json], room: Room) -> Writes:
+def _deployment(workload: Workload, running: Running) -> Writes:
+    room = running.room
     if workload.spec.get("paused"):
         return Writes(held=Text(
             f"The rollout of {workload.ref} is paused: a new template would roll nothing. Whoever paused it resumes it: kubectl -n {workload.ref.namespace} rollout resume deployment/{workload.ref.name}",
@@ -45,7 +64,7 @@ def _deployment(workload: Workload, pods: Sequence[Json], room: Room) -> Writes:
     more, fewer = surge(workload.spec)
     if (workload.spec.get("strategy") or {}).get("type") == "Recreate" or fewer or not more or not workload.replicas or not takes_gpus(workload):
         return Writes()
-    if room.fits or (room.fits is None and any(is_ready(pod) for pod in pods)):
+    if room.fits or (room.fits is None and running.serving):
         return Writes(notes=() if room.fits else (_unknown_room(room),))
     return Writes(_let_old_go_first(workload), notes=(_no_room(workload, room, more),))
 
@@ -90,19 +109,19 @@ def _unknown_room(room: Room) -> Text:
     )
 
 
-def _stateful_set(workload: Workload, pods: Sequence[Json], target_pod: str) -> Writes:
+def _stateful_set(workload: Workload, running: Running, target_pod: str) -> Writes:
     strategy = workload.spec.get("updateStrategy") or {}
     first = int((workload.spec.get("ordinals") or {}).get("start", 0))
     partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
-    reached = [pod for pod in pods if ordinal(pod) - first >= partition]
+    reached = [pod for pod in running.pods if ordinal(pod) - first >= partition]
     if strategy.get("type") != "OnDelete" and partition:
-        wanted = [pod for pod in pods if metadata(pod)["name"] == target_pod]
+        wanted = [pod for pod in running.pods if metadata(pod)["name"] == target_pod]
         if not reached or any(pod not in reached for pod in wanted):
             return Writes(held=_partition(workload, partition))
-    stuck = sorted((pod for pod in reached if not is_ready(pod) and not is_terminating(pod)), key=ordinal, reverse=True)
+    stuck = sorted((pod for pod in reached if pod not in running.serving and not is_terminating(pod)), key=ordinal, reverse=True)
     notes: list[Text] = []
     if strategy.get("type") == "OnDelete":
-        notes.append(_on_delete(workload, len(pods) - len(stuck)))
+        notes.append(_on_delete(workload, len(running.serving)))
     elif partition:
         notes.append(Text(f"Partition {partition}: pods with a lower number keep the old template.", f"partition 为 {partition}：编号更小的 Pod 保持旧模板。"))
     if stuck:

@@ -1,6 +1,7 @@
 """Plans made in tests: one recommendation, one line."""
 
 import itertools
+from datetime import datetime
 from typing import Any
 
 from bot.model import Actor, Handout, Operation, Predicted, Recommendation, Remediation, Target, Text
@@ -19,9 +20,9 @@ def recommendation(remedy: str = "max_model_len", direction: str = "lower", to: 
     return Recommendation(remedy, direction, Text("why"), Text("effect"), "low", to_value=to, **fields)
 
 
-def planned(shelf: ClusterReader, wanted: Recommendation | str | None = None, at: Target | None = None, **fields: Any) -> Remediation:
+def planned(shelf: ClusterReader, wanted: Recommendation | str | None = None, at: Target | None = None, now: datetime = NOW, **fields: Any) -> Remediation:
     """The plan; fails the test with the reason when it is handed out instead."""
-    found = plan(wanted or recommendation(), at or target(), shelf, now=NOW, new_id=new_id, **fields)
+    found = plan(wanted or recommendation(), at or target(), shelf, now=now, new_id=new_id, **fields)
     assert isinstance(found, Remediation), found
     return found
 
