@@ -92,6 +92,11 @@ class SqliteQueue:
         """How many jobs stand in the queue, running ones included."""
         return int(self._database.read("SELECT count(*) FROM jobs")[0][0])
 
+    def trouble(self) -> list[str]:
+        """What is wrong with the workers; nothing while all of them live."""
+        dead = [thread.name for thread in self._threads if not thread.is_alive()]
+        return [f"the worker {name} has ended" for name in dead] or ([] if self._threads else ["no worker runs"])
+
     # -------------------------------------------------------- start and stop
 
     def start(self) -> None:
