@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from bot.diagnosis import ledger_sum, ledger_tokens
+from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.ledger_lines import CUT_REFUSALS, NO_CACHE_BLOCKS, LedgerReading
 from bot.diagnosis.ledger_ranks import Values, choose
@@ -136,6 +137,17 @@ def _old_peak(draft: _Draft, engine: EngineFacts) -> None:
             )
 
 
+def _listed_card(draft: _Draft, engine: EngineFacts) -> None:
+    """The card as nvidia-smi lists it, less what the driver keeps for itself, or as its name tells: good for a slope, too rough for a sum."""
+    if "total" in draft.values or "requested" in draft.values or engine.unified_memory:
+        return
+    listed = engine.listed_total_bytes
+    size = max(listed - GIB // 2, listed * 0.97) if listed else size_of_card(engine.card)
+    if size is not None:
+        draft.rough = True
+        draft.derive("total", size)
+
+
 def _split_consumed(draft: _Draft, engine: EngineFacts) -> None:
     if found := draft.get("consumed", "weights"):
         draft.derive("non_torch", found[0] - found[1])
@@ -223,7 +235,7 @@ def _cache(draft: _Draft, engine: EngineFacts) -> None:
         draft.derive("estimated_max_len", tokens if tokens else int(available / each) // block * block)
 
 
-_STEPS: tuple[Callable[[_Draft, EngineFacts], None], ...] = (_old_peak, _split_consumed, _estimate_of_utilizations, _budget, _last_term, _total, _hidden_estimate, _cache)
+_STEPS: tuple[Callable[[_Draft, EngineFacts], None], ...] = (_old_peak, _split_consumed, _estimate_of_utilizations, _listed_card, _budget, _last_term, _total, _hidden_estimate, _cache)
 
 
 def _failed(readings: Sequence[LedgerReading], values: Values) -> str | None:

@@ -21,6 +21,12 @@ _HYBRID = re.compile(
     r"|mimo-v2|minimax-(text|m1)|llama-?4|command-?(r7b|a)|lfm2|plamo|ring-|ling-2\.5|step-?3|olmo-?3|exaone-?4|hunyuan.*hybrid|rwkv",
     re.IGNORECASE,
 )
+# Families of which every layer keeps the whole context.
+_PLAIN = re.compile(
+    r"llama-?[23](?!\.?4)|codellama|tinyllama|vicuna|qwen1\.5|qwen-?2(\.5)?(?!\d)|qwen3(?![.\d]|-next|-omni)|qwq|deepseek-(r1|v2|v3|coder|llm)|mixtral|mistral-(small|large|nemo)|ministral"
+    r"|\byi-|internlm2|glm-4(?!\.\d)|kimi-k2|minimax-m2|phi-?(1|2|3(?!\.5|-small))|falcon-?(7|11|40|180)b|starcoder|baichuan2?|bge-|e5-",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,10 @@ class EngineFacts:
     phase: Phase | None = None
     alloc_requested_bytes: int | None = None
     alloc_free_bytes: int | None = None
-    device_total_bytes: int | None = None
+    device_total_bytes: int | None = None  # as the allocator sees it
+    v1: bool | None = None  # the V1 engine, by what it printed
+    card: str = ""  # name of the cards, where all are of one kind and none is a slice
+    listed_total_bytes: int | None = None  # as nvidia-smi lists the smallest card: 0.4 to 0.8 GiB more than a server sees
     unified_memory: bool | None = None
 
     @property
@@ -67,6 +76,11 @@ class EngineFacts:
         return None if known is None else not known
 
     @property
+    def v0(self) -> bool | None:
+        """Whether this is the V0 engine: as printed, else by version (V1 is the default from 0.8.0 on); None when neither is known."""
+        return not self.v1 if self.v1 is not None else self.before(8)
+
+    @property
     def default_utilization(self) -> float | None:
         """0.9 up to 0.19, 0.92 from 0.20.0 on."""
         newer = self.at_least(20)
@@ -74,10 +88,15 @@ class EngineFacts:
 
     @property
     def known_hybrid(self) -> bool | None:
-        """True where the engine or the model's family says so; None otherwise: a name alone never proves plain attention."""
+        """True where the engine or the model's family says so, False where the configuration denies it; None otherwise."""
         if self.hybrid is not None:
             return self.hybrid
         return True if self.model and _HYBRID.search(self.model) else None
+
+    @property
+    def known_plain(self) -> bool:
+        """Whether the model's name is of a family that keeps the whole context in every layer."""
+        return self.hybrid is False or (self.known_hybrid is None and bool(_PLAIN.search(self.model)))
 
     @property
     def fp8_cache(self) -> bool:
@@ -112,6 +131,9 @@ def engine_facts(facts: Facts) -> EngineFacts:
         alloc_requested_bytes=_positive(facts, "alloc.requested_bytes"),
         alloc_free_bytes=_read(facts, "alloc.free_bytes", int),
         device_total_bytes=_positive(facts, "alloc.total_bytes") or _positive(facts, "device.total_bytes"),
+        v1=_flag(facts, "engine.is_v1"),
+        card=_card(facts),
+        listed_total_bytes=_positive(facts, "gpus.least_total_bytes"),
         unified_memory=_flag(facts, "device.unified_memory"),
     )
 
@@ -119,6 +141,13 @@ def engine_facts(facts: Facts) -> EngineFacts:
 def _read(facts: Facts, name: str, kind: type[_T]) -> _T | None:
     value: Value | object = facts.get(name)
     return value if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool) else None
+
+
+def _card(facts: Facts) -> str:
+    if facts.get("gpus.differ") is True or facts.get("gpus.mig") is True:
+        return ""
+    names = facts.get("gpus.names")
+    return (names[0] if isinstance(names, tuple) and names else names if isinstance(names, str) else "")[:200]
 
 
 def _number(facts: Facts, name: str) -> float | None:

@@ -15,7 +15,7 @@ _HALF = 0.005 * GIB  # printed with two decimals
 
 def is_v0(values: Mapping[str, int | float], engine: EngineFacts) -> bool:
     """Whether the V0 engine printed this: only it counts host blocks."""
-    return "cpu_blocks" in values or engine.before(8) is True
+    return "cpu_blocks" in values or engine.v0 is True
 
 
 def plain_attention(values: Mapping[str, int | float], engine: EngineFacts) -> bool | None:

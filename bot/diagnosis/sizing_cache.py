@@ -25,7 +25,9 @@ def lower_length(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossib
     longest = _longest(ledger, engine) if ledger is not None else None
     if longest is None:
         return _halved_length(ledger, engine, now)
-    to = _rounded(longest, engine.block_size or 16)
+    each = each_token(ledger, engine) if ledger is not None else None
+    margin = min(longest // 200, int(MARGIN / 2 / each) if each else longest)  # two starts differ: half a percent, 0.05 GiB at most
+    to = _rounded(longest - margin, engine.block_size or 16)
     if to < _NO_ROOM:
         return Impossible(LENGTH, "lower", Text(f"Only {longest} tokens fit: no useful length does.", f"只放得下 {longest} 个 token：没有可用的长度。"))
     if now is not None and to >= now:
@@ -56,7 +58,7 @@ def _length_has_no_say(ledger: Ledger | None, engine: EngineFacts) -> Text | Non
         return Text("The server asked for more than was free before any length mattered.", "在长度起作用之前，要求的就已多于空闲。")
     if ledger.failed in SHORT and counts_all_layers(engine):
         return Text("This version counts all layers on every pipeline stage: its longest length is too pessimistic.", "该版本在每个 stage 上都计算所有层：它给出的最大长度过于悲观。")
-    if ledger.failed == NOTHING_LEFT and engine.before(8) is not True and ledger.kv_blocks is None:  # V0 prints blocks before it refuses
+    if ledger.failed == NOTHING_LEFT and engine.v0 is not True and ledger.kv_blocks is None:  # V0 prints blocks before it refuses
         return Text("Nothing is left for the cache, and in this engine the length does not change that.", "没有给缓存留下任何空间，而该引擎中长度不改变这一点。")
     return None
 

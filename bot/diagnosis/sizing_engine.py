@@ -34,7 +34,7 @@ def lower_sequences(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impos
 
 def _default_sequences(engine: EngineFacts) -> int:
     """256, except for releases that choose 1024 for large cards."""
-    large = engine.device_total_bytes is not None and engine.device_total_bytes >= 70 * GIB
+    large = (engine.device_total_bytes or engine.listed_total_bytes or 0) >= 70 * GIB
     return 1024 if large and engine.at_least(8, 5) else 256
 
 
@@ -45,7 +45,7 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
         return Impossible(remedy, "lower", _TOO_EARLY)
     if engine.phase is Phase.WEIGHTS:
         return Impossible(remedy, "lower", Text("The weights are loaded before any batch is computed.", "加载权重时还没有任何批次。"))
-    unchunked = engine.chunked_prefill is False or (engine.before(8) and engine.chunked_prefill is None and (engine.max_model_len or 0) <= 32768)
+    unchunked = engine.chunked_prefill is False or (engine.v0 and engine.chunked_prefill is None and (engine.max_model_len or 0) <= 32768)
     if unchunked:
         why = Text("Without chunked prefill it may not be below max_model_len: that is what must go down.", "未启用分块预填充时它不能小于 max_model_len：应降低后者。")
         return Impossible(remedy, "lower", why)
@@ -63,8 +63,8 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
 
 def _default_batch(engine: EngineFacts) -> int:
     """2048 tokens, except for V1 servers on large cards."""
-    large = engine.device_total_bytes is not None and engine.device_total_bytes >= 70 * GIB
-    return 8192 if large and engine.at_least(8) else 2048
+    large = (engine.device_total_bytes or engine.listed_total_bytes or 0) >= 70 * GIB
+    return 8192 if large and engine.v0 is False else 2048
 
 
 def eager(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:
@@ -132,7 +132,7 @@ def more_ranks(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible
             return None
         if after.available_kv_bytes > (after.needed_kv_bytes or 0) + MARGIN:
             note = Text("Needs that many free cards, and heads that divide by them.", "需要这么多空闲的卡，且注意力头数可整除。")
-            return Sized(remedy, "raise", Text(f"A rank: {cache(after).en} {note.en}", f"每个 rank：{cache(after).zh}{note.zh}"), now, size, predicted(after), cost=4)
+            return Sized(remedy, "raise", Text(f"On each rank: {cache(after).en} {note.en}", f"每个 rank：{cache(after).zh}{note.zh}"), now, size, predicted(after), cost=4)
     return Impossible(remedy, "raise", Text("Not even eight times as many cards leave room for one request.", "即使卡数增加到八倍，也放不下一个请求。"))
 
 

@@ -239,7 +239,11 @@ def _step_up(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
     if to > 0.975:
         return Impossible(REMEDY, "raise", Text(f"It is at {now:g} already: what is left of the card is needed beside the budget.", f"已经是 {now:g}：卡上余下的部分要留给预算之外。"))
     why = _why_step(ledger)
-    return Sized(REMEDY, "raise", Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。"), now, min(to, 0.95) if now is None else to, None, why, cost=1)
+    effect = Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。")
+    if ledger is not None and ledger.available_kv_bytes is not None and ledger.failed in SHORT:
+        short = (ledger.needed_kv_bytes or 0) - ledger.available_kv_bytes
+        effect = join(effect, Text(f"At least {show(short)} are missing: repeat it until they are there.", f"至少还缺 {show(short)}：可重复直到补足。"))
+    return Sized(REMEDY, "raise", effect, now, min(to, 0.95) if now is None else to, None, why, cost=1)
 
 
 def _step_down(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:

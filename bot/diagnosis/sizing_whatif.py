@@ -78,8 +78,8 @@ def each_token(ledger: Ledger, engine: EngineFacts) -> float | None:
 
 
 def length_is_linear(ledger: Ledger, engine: EngineFacts) -> bool:
-    """Whether a new length may be computed: proved by the log, or the model is known by name and of no hybrid family."""
-    return ledger.plain_attention is True or (ledger.plain_attention is None and bool(engine.model) and engine.known_hybrid is not True)
+    """Whether a new length may be computed: proved by the log, or the model's family is known to keep the whole context."""
+    return ledger.plain_attention is True or (ledger.plain_attention is None and engine.known_plain)
 
 
 def _whole(value: KnobValue, knob: str, least: int = 1) -> int:
@@ -166,7 +166,7 @@ def _no_length(ledger: Ledger) -> str:
 
 def _old_engine_length(state: _State, old: int | None, new: int) -> _State:
     """V0 profiles with max_model_len tokens at once unless prefill is chunked, which it is by itself above 32768: the peak of activations moves."""
-    if state.engine.before(8) is not True or state.engine.chunked_prefill or old is None:
+    if state.engine.v0 is not True or state.engine.chunked_prefill or old is None:
         return state
     if new > old or (old > 32768 >= new):
         raise BadInput("in this version the peak of activations moves with max_model_len in a way the log does not tell (prefill is chunked only above 32768)")
