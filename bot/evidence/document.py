@@ -156,7 +156,15 @@ def _scalar(word: str) -> Scalar:
 def _string(body: str) -> str:
     if "\\" not in body:
         return body[:MAX_TEXT]
-    return _ESCAPE.sub(lambda m: chr(int(m[1][1:], 16)) if m[1][0] == "u" and len(m[1]) == 5 else _ESCAPES.get(m[1], m[1]), body[: 2 * MAX_TEXT])[:MAX_TEXT]
+    text = _ESCAPE.sub(_unescape, body[: 2 * MAX_TEXT])[:MAX_TEXT]
+    if any("\ud800" <= letter <= "\udfff" for letter in text):  # two halves make one letter; a lone half is none
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _unescape(found: re.Match[str]) -> str:
+    word = found[1]
+    return chr(int(word[1:], 16)) if len(word) == 5 else _ESCAPES.get(word, word)
 
 
 class _Builder:
@@ -198,12 +206,12 @@ def _parse(text: str) -> tuple[Node, bool]:
         elif mark:
             if not _mark(builder, mark, line):
                 break
-            closed = not builder.stack and builder.root is not None and not builder.too_deep
         elif string is not None:
             if not _text(builder, _string(string), line):
                 break
         elif word and not builder.too_deep and not builder.add(Node(_scalar(word), line)):
             break
+        closed = not builder.stack and builder.root is not None and not builder.too_deep
         if closed:
             break
     rest = text[token.end() :] if closed else "x"

@@ -1,0 +1,79 @@
+"""Which container is the incident."""
+
+from bot.facts import ABSENT, UNKNOWN
+from tests.diagnosis.scenes import ID, container, derived, killed, path, pod, status, terminated
+
+SIDECAR = container("istio-proxy", "docker.io/istio/proxyv2:1.20", limit="128Mi")
+
+
+def test_server_that_was_killed_comes_before_a_helper_that_ended_in_order() -> None:
+    facts = derived(pod([container(), SIDECAR], [status(last=terminated(137, "OOMKilled")), status("istio-proxy", last=terminated(0, "Completed"))]))
+    assert (facts.get("container.name"), facts.get("container.role")) == ("server", "server")
+
+
+def test_helper_that_alone_was_killed_is_the_incident() -> None:
+    facts = derived(pod([container(), SIDECAR], [status(), status("istio-proxy", last=terminated(137, "OOMKilled"))]))
+    assert (facts.get("container.name"), facts.get("container.role")) == ("istio-proxy", "sidecar")
+
+
+def test_server_that_crashed_comes_before_a_helper_that_was_killed_for_memory() -> None:
+    facts = derived(pod([container(), SIDECAR], [status(last=terminated(1)), status("istio-proxy", last=terminated(137, "OOMKilled"))]))
+    assert facts.get("container.name") == "server"
+
+
+def test_kernel_record_decides_even_when_the_container_still_runs() -> None:
+    facts = derived(pod([container(), SIDECAR], [status(container_id="c" * 64), status("istio-proxy")]), kernel=killed(path(ID), path(ID), "envoy"))
+    assert facts.get("container.name") == "istio-proxy"
+
+
+def test_init_container_that_fails_is_the_incident_while_the_server_waits() -> None:
+    spec = {"initContainers": [container("storage-initializer", "kserve/storage-initializer:v0.17", "1Gi")]}
+    waiting = status(state={"waiting": {"reason": "PodInitializing"}})
+    failing = {"initContainerStatuses": [status("storage-initializer", {"waiting": {"reason": "CrashLoopBackOff"}}, terminated(137, "OOMKilled"))]}
+    facts = derived(pod([container()], [waiting], spec=spec, status=failing))
+    assert (facts.get("container.role"), facts.get("container.memory_limit_bytes")) == ("init", 2**30)
+
+
+def test_init_container_with_restart_policy_always_is_a_helper() -> None:
+    spec = {"initContainers": [container("router", "routing:1", "1Gi", restartPolicy="Always")]}
+    facts = derived(pod([container()], [status()], spec=spec, status={"initContainerStatuses": [status("router", last=terminated(137, "OOMKilled"))]}))
+    assert facts.get("container.role") == "sidecar"
+
+
+def test_server_is_found_by_its_command_among_containers_without_names_that_tell() -> None:
+    specs = [container("a", "registry.example.com/x:1"), container("b", "registry.example.com/y:1", command=["vllm", "serve", "m"])]
+    facts = derived(pod(specs, [status("a"), status("b")]))
+    assert facts.get("container.name") == "b"
+
+
+def test_server_is_found_by_its_gpu_when_nothing_else_tells() -> None:
+    gpu = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    specs = [container("a", "registry.example.com/x:1"), {"name": "b", "image": "registry.example.com/y:1", **gpu}]
+    assert derived(pod(specs, [status("a"), status("b")])).get("container.name") == "b"
+
+
+def test_a_router_named_after_vllm_is_no_model_server() -> None:
+    facts = derived(pod([container("router-container", "lmcache/lmstack-router:latest", "16Gi")], [status("router-container", last=terminated(137, "OOMKilled"))]))
+    assert (facts.get("container.looks"), facts.get("container.role"), facts.get("container.large_for_its_kind")) == ("light", "server", True)
+
+
+def test_a_small_limit_of_a_router_is_no_sign_of_growth() -> None:
+    facts = derived(pod([container("router-container", "lmcache/lmstack-router:latest", "500Mi")], [status("router-container", last=terminated(137, "OOMKilled"))]))
+    assert facts.get("container.large_for_its_kind") is False
+
+
+def test_limit_that_was_resized_in_place_counts_as_it_is_now() -> None:
+    facts = derived(pod([container(limit="32Gi")], [status(resources={"limits": {"memory": "48Gi"}})]))
+    assert facts.get("container.memory_limit_bytes") == 48 * 2**30
+
+
+def test_no_limit_is_known_to_be_absent_and_no_pod_leaves_it_unknown() -> None:
+    assert derived(pod([container(limit=None)])).get("container.memory_limit_bytes") is ABSENT
+    assert derived(kernel=killed(None, "/x")).get("container.memory_limit_bytes") is UNKNOWN
+
+
+def test_shell_that_does_not_exec_keeps_the_signal() -> None:
+    kept = container(command=["/bin/bash", "-c"], args=['eval "vllm serve m"; echo done'])
+    handed = container(command=["/bin/bash", "-c"], args=["exec vllm serve m"])
+    plain = container(command=["vllm", "serve", "m"])
+    assert [derived(pod([spec])).get("container.shell") for spec in (kept, handed, plain)] == ["no-exec", "exec", ABSENT]

@@ -1,0 +1,97 @@
+"""Which kill belongs to the incident, and whose limit it was."""
+
+from bot.facts import UNKNOWN
+from tests.diagnosis.scenes import ID, OLD_ID, UID, container, derived, killed, path, pod, status, terminated
+
+OTHER = "ffffffff-1111-2222-3333-444455556666"
+DEAD = pod([container()], [status(last=terminated(137, "OOMKilled"))])
+
+
+def slice_of(container_path: str) -> str:
+    return container_path.rpartition("/")[0]
+
+
+def test_kill_at_the_container_limit_belongs_to_it() -> None:
+    facts = derived(DEAD, kernel=killed(path(OLD_ID), path(OLD_ID)))
+    assert [facts.get(f"kernel.{name}") for name in ("kill_matches_container", "match", "limit", "victim")] == [True, "container", "container", "VLLM::EngineCor"]
+
+
+def test_kill_at_the_pod_limit_is_a_limit_of_the_workload() -> None:
+    facts = derived(DEAD, kernel=killed(slice_of(path()), path()))
+    assert (facts.get("kernel.level"), facts.get("kernel.limit")) == ("pod", "container")
+
+
+def test_kill_at_the_limit_of_all_pods_is_the_node() -> None:
+    facts = derived(DEAD, kernel=killed("/kubepods.slice", path()))
+    assert [facts.get(f"kernel.{name}") for name in ("kill_matches_container", "limit", "ancestor")] == [True, "node", True]
+
+
+def test_global_kill_of_this_container_is_the_node_though_the_status_says_oomkilled() -> None:
+    facts = derived(DEAD, kernel=killed(None, path()))
+    assert [facts.get(f"kernel.{name}") for name in ("kill_matches_container", "limit", "ancestor")] == [True, "node", False]
+
+
+def test_kill_in_another_pod_is_no_proof_for_this_one() -> None:
+    facts = derived(DEAD, kernel=killed(path("c" * 64, OTHER), path("c" * 64, OTHER)))
+    assert (facts.get("kernel.kill_matches_container"), facts.get("kernel.other_kills")) == (False, 1)
+
+
+def test_global_kill_of_another_pod_says_that_the_node_ran_out_and_not_more() -> None:
+    facts = derived(DEAD, kernel=killed(None, path("c" * 64, OTHER)))
+    assert (facts.get("kernel.kill_matches_container"), facts.get("kernel.match"), facts.get("kernel.limit")) == (False, "node", "node")
+
+
+def test_kill_of_an_earlier_container_of_the_same_pod_is_matched_by_the_pod() -> None:
+    facts = derived(DEAD, kernel=killed(path("d" * 64), path("d" * 64)))
+    assert (facts.get("kernel.kill_matches_container"), facts.get("kernel.match")) == (True, "pod")
+
+
+def test_without_a_pod_the_kill_of_a_server_is_taken_by_its_name() -> None:
+    log = killed("/docker/" + "e" * 64, "/docker/" + "e" * 64, "VLLM::EngineCor", 9) + killed("/docker/" + "d" * 64, "/docker/" + "d" * 64, "nginx", 10)
+    facts = derived(kernel=log)
+    assert (facts.get("kernel.match"), facts.get("kernel.victim"), facts.get("kernel.limit")) == ("name", "VLLM::EngineCor", "container")
+
+
+def test_child_was_killed_when_the_same_container_still_runs() -> None:
+    facts = derived(pod([container()], [status(container_id=ID)]), kernel=killed(path(ID), path(ID)))
+    assert facts.get("kernel.child_killed") is True
+
+
+def test_group_kill_is_no_child() -> None:
+    facts = derived(DEAD, kernel=killed(path(), path(), group=True))
+    assert (facts.get("kernel.group_kill"), facts.get("kernel.child_killed")) == (True, False)
+
+
+def test_container_that_ended_with_zero_lost_a_child() -> None:
+    facts = derived(pod([container()], [status(last=terminated(0, "OOMKilled"))]), kernel=killed(path(), path()))
+    assert facts.get("kernel.child_killed") is True
+
+
+def test_quiet_kernel_log_is_a_look_and_no_log_is_none() -> None:
+    assert derived(DEAD, kernel="[1.0] usb 1-1: new device\n").get("kernel.kill_matches_container") is False
+    assert derived(DEAD).get("kernel.kill_matches_container") is UNKNOWN
+
+
+def test_limit_of_a_systemd_unit_is_a_limit_of_the_workload() -> None:
+    facts = derived(kernel=killed("/system.slice/vllm.service", "/system.slice/vllm.service"))
+    assert (facts.get("kernel.level"), facts.get("kernel.limit")) == ("unit", "container")
+
+
+def test_userspace_killer_acts_for_the_node() -> None:
+    line = 'Nov 30 09:12:01 desk earlyoom[702]: sending SIGTERM to process 77 uid 1000 "python3": badness 1020, VmRSS 58000 MiB\n'
+    facts = derived(kernel=line)
+    assert (facts.get("kernel.limit"), facts.get("kernel.by")) == ("node", "earlyoom")
+
+
+def test_only_the_worst_gpu_fault_counts() -> None:
+    lines = "[5.0] NVRM: Xid (PCI:0000:17:00): 45, pid=4121, name=python3, Ch 10\n[6.0] NVRM: Xid (PCI:0000:a1:00): 79, GPU has fallen off the bus.\n"
+    facts = derived(kernel=lines)
+    assert (facts.get("kernel.xid_code"), facts.get("kernel.xid_kind")) == (79, "hardware")
+
+
+def test_mirror_pod_is_matched_by_its_configuration_hash() -> None:
+    hashed = "0123456789abcdef0123456789abcdef"
+    static = pod([container()], [status(last=terminated(137, "OOMKilled"))], metadata={"annotations": {"kubernetes.io/config.hash": hashed}})
+    where = f"/kubepods/burstable/pod{hashed}/{'d' * 64}"
+    assert derived(static, kernel=killed(where, where)).get("kernel.match") == "pod"
+    assert UID not in where
