@@ -5,16 +5,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bot.diagnosis.signatures import Decider, NoHelp, Remedy, Signature
 from bot.errors import KnowledgeError
 from bot.logs.messages import LogMessage
 from bot.model import Certainty, Phase, Text
-from bot.playbooks import schema
+from bot.playbooks import compiled, schema
 from bot.playbooks.knowledge import Knowledge, RemedyText
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PROOFS = re.compile(r"^(?:examples|not):", re.MULTILINE)
 
 
@@ -26,38 +23,46 @@ def folder() -> Path:
 def load(where: Path | None = None) -> Knowledge:
     """Everything under `playbooks/`. Raises KnowledgeError with every mistake of shape, each with file and line."""
     root = where or folder()
+    now = compiled.stamp(root)
+    documents = compiled.read(root, now)
+    if documents is None:
+        documents = _documents(root)
+        compiled.write(root, now, documents)
+    messages = [message(item, file) for file, document in documents["messages"] for item in document.get("messages", [document])]
+    signatures = [signature(document, name) for name, document in documents["signatures"]]
+    remedies = {name: remedy_text(name, item) for _, document in documents["remedies"] for name, item in document.items()}
+    return Knowledge(tuple(messages), tuple(signatures), remedies)
+
+
+def _documents(root: Path) -> compiled.Documents:
+    """All files, parsed and checked. Raises KnowledgeError."""
     mistakes: list[str] = []
-    messages: list[LogMessage] = []
+    found: compiled.Documents = {"messages": [], "signatures": [], "remedies": []}
     for path in sorted(root.glob("log_messages/*.yaml")):
-        document = _checked(path, root, schema.check_messages, mistakes)
-        if isinstance(document, dict):
-            family = document["messages"] if "messages" in document else [document]
-            messages += [message(item, path.name) for item in family]
-    signatures = []
+        found["messages"].append([path.name, _checked(path, root, schema.check_messages, mistakes)])
     for path in sorted(root.glob("signatures/*/*.yaml")):
-        document = _checked(path, root, schema.check_signature, mistakes)
-        if isinstance(document, dict):
-            signatures.append(signature(document, f"{path.parent.name}/{path.stem}"))
-    remedies: dict[str, RemedyText] = {}
-    for path in sorted(root.glob("remedies.yaml")):
-        document = _checked(path, root, schema.check_remedies, mistakes)
-        if isinstance(document, dict):
-            remedies = {name: remedy_text(name, item) for name, item in document.items()}
-    if not messages and not mistakes:
+        found["signatures"].append([f"{path.parent.name}/{path.stem}", _checked(path, root, schema.check_signature, mistakes)])
+    for path in root.glob("remedies.yaml"):
+        found["remedies"].append([path.name, _checked(path, root, schema.check_remedies, mistakes)])
+    if not found["messages"] and not mistakes:
         mistakes.append(f"{root}: no log messages there")
     if mistakes:
         raise KnowledgeError(mistakes)
-    return Knowledge(tuple(messages), tuple(signatures), remedies)
+    return found
 
 
 def parse(source: str) -> Any:
     """The document of one YAML text. Raises yaml.YAMLError."""
-    return yaml.load(source, Loader=_Loader)  # noqa: S506 - it is the safe loader
+    import yaml
+
+    return yaml.load(source, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - it is the safe loader
 
 
 def line_of(source: str, path: schema.Path) -> int:
     """The line of a path into a YAML text; that of the nearest parent that is there."""
-    node = yaml.compose(source, Loader=_Loader)
+    import yaml
+
+    node = yaml.compose(source, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     line = 1
     for step in path:
         if node is None:
@@ -75,6 +80,8 @@ def line_of(source: str, path: schema.Path) -> int:
 
 def _checked(path: Path, root: Path, check: Any, mistakes: list[str]) -> object:
     """The document of a file without its proofs; None when something is wrong with it, which is then in `mistakes`."""
+    import yaml  # not at the top: a start that finds the parsed playbooks needs none
+
     name = path.relative_to(root)
     try:
         whole = path.read_text(encoding="utf-8")

@@ -1,0 +1,62 @@
+"""Keeps the parsed playbooks beside them (`playbooks/__pycache__/knowledge.json`), as Python keeps bytecode: start-up is a feature, and YAML is slow.
+
+Good only while names, sizes and times of all files are what they were; never needed, and never an error when it cannot be written.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+_PATTERNS = ("log_messages/", "signatures/", "remedies.yaml")
+
+Documents = dict[str, list[Any]]  # "messages", "signatures", "remedies" -> [file, document]
+
+
+def _files(root: str, below: str = "") -> Iterator[tuple[str, int, int]]:
+    with os.scandir(f"{root}/{below}") as entries:
+        for entry in entries:
+            name = f"{below}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if any(f"{name}/".startswith(wanted) or wanted.startswith(f"{name}/") for wanted in _PATTERNS):
+                    yield from _files(root, f"{name}/")
+            elif name.endswith(".yaml") and name.startswith(_PATTERNS):
+                stat = entry.stat()
+                yield name, stat.st_mtime_ns, stat.st_size
+
+
+def stamp(root: Path) -> list[list[Any]]:
+    """Name, time and size of every file that counts."""
+    try:
+        return sorted([name, time, size] for name, time, size in _files(str(root)))
+    except OSError:
+        return []
+
+
+def _place(root: Path) -> Path:
+    return root / "__pycache__" / "knowledge.json"
+
+
+def read(root: Path, now: list[list[Any]]) -> Documents | None:
+    """The documents as they were parsed, when nothing has changed since."""
+    try:
+        kept = json.loads(_place(root).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(kept, dict) or kept.get("format") != FORMAT or kept.get("stamp") != now or not now:
+        return None
+    return {name: kept.get(name, []) for name in ("messages", "signatures", "remedies")}
+
+
+def write(root: Path, now: list[list[Any]], documents: Documents) -> None:
+    """Keeps the documents; a folder that cannot be written is left alone."""
+    place = _place(root)
+    fresh = place.with_suffix(f".{os.getpid()}")
+    try:
+        place.parent.mkdir(exist_ok=True)
+        fresh.write_text(json.dumps({"format": FORMAT, "stamp": now, **documents}, ensure_ascii=False))
+        fresh.replace(place)
+    except (OSError, ValueError, TypeError):
+        fresh.unlink(missing_ok=True) if fresh.exists() else None
