@@ -33,7 +33,7 @@ def top(page: Page) -> list[Block]:
     first = case.diagnosis.recommendations[0] if case.diagnosis.recommendations else None
     blocks.append(kit.section(_fix(page, first)))
     blocks += kit.actions([*_apply_buttons(page, most=1), *page.buttons(("retry",))])
-    return [*blocks, kit.context(state_line(page))]
+    return [*blocks, *_alert(page), kit.context(state_line(page))]
 
 
 def _working(page: Page) -> list[Block]:
@@ -50,7 +50,7 @@ def _working(page: Page) -> list[Block]:
 
 def _alert(page: Page) -> list[Block]:
     alert = page.case.request.alert
-    return [kit.context(page.say("alert_line", title=alert.title, source=page.label(alert.source), url=alert.url))] if alert else []
+    return [kit.context(page.say("alert_line", title=alert.title, source=kit.link(alert.url, page.label(alert.source))))] if alert else []
 
 
 def state_line(page: Page) -> str:

@@ -57,6 +57,13 @@ def mention(identifier: str) -> Trusted:
     return Trusted(escape(identifier))
 
 
+def link(url: str, text: str) -> Trusted:
+    """A link, when the address is plainly one; else its text alone."""
+    if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]{1,500}", url):
+        return Trusted(f"<{url.replace('&', '&amp;')}|{escape(text).replace('|', ' ')}>")
+    return Trusted(escape(text))
+
+
 def section(mrkdwn: str, accessory: Block | None = None) -> Block:
     block: Block = {"type": "section", "text": {"type": "mrkdwn", "text": clip(mrkdwn, SECTION) or " ", "verbatim": True}}
     return block | ({"accessory": accessory} if accessory else {})

@@ -32,6 +32,11 @@ CHANNELS = (Channel("C01ONCALL", "gpu-oncall"), Channel("C02RANDOM", "random"), 
 GROUPS = (Group("S01ONCALL", "gpu-oncall", ("U02JO", "U03WEI")),)
 
 
+def typed(text: str) -> str:
+    """What a person typed, as Slack hands it to an app: `&`, `<` and `>` escaped."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 class FakeSlack:
     """`start()` gives the URL; `bot_token`, `app_token` and `signing_secret` are what the app is configured with, `api_url` its base_url.
     `request_url` is where the app listens (or let the app connect by Socket Mode)."""
@@ -127,13 +132,13 @@ class FakeSlack:
         """Types a slash command. Works in channels where the bot is not a member, as on Slack."""
         person, place = self._in(user, channel)
         response_url = f"{self.url}/response/{self.workspace.response_url(place.id, person.id)}"
-        ack = self.postman.form(command_fields(person, place.id, place.name, command, text, self.workspace.trigger(person.id), response_url))
+        ack = self.postman.form(command_fields(person, place.id, place.name, command, typed(text), self.workspace.trigger(person.id), response_url))
         return self._shown(ack, person, place)
 
     def mention(self, user: str, channel: str, thread_ts: str | None, text: str) -> Ack:
         """Writes `@oombot text` in a channel or thread. The app gets the event only where the bot is a member."""
         person, place = self._in(user, channel)
-        message = self.say(user, channel, f"<@{BOT_USER}> {text}", thread_ts)
+        message = self.say(user, channel, f"<@{BOT_USER}> {typed(text)}", thread_ts)
         if not place.bot_is_in:
             return Ack(0, 0.0, error="not_in_channel")
         event = {**message.wire(), "type": "app_mention", "channel": place.id, "event_ts": message.ts, "team": person.team, "user_team": person.team}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bot.model import Case, Certainty, State, Words
+from bot.model import Alert, Case, Certainty, State, Words
 from bot.sandbox.slack import limits
 from handlers.slack import blocks, kit
-from tests.handlers.incidents import DIAGNOSIS, HOSTILE, PURPOSES, case, hostile, huge, operation, with_notes
+from tests.handlers.incidents import DIAGNOSIS, HOSTILE, PURPOSES, case, hostile, huge, operation, request, with_notes
 
 LANGUAGES = ("en", "zh")
 
@@ -101,6 +101,16 @@ def test_the_top_message_says_mechanism_certainty_fix_and_state() -> None:
     assert "Certain." in text
     assert "Fix: `--max-model-len 131072 -> 57344`" in text
     assert "State: waiting for a decision." in text
+
+
+def test_an_alert_is_named_with_a_link_to_it() -> None:
+    made = case(State.CHECK_FAILED, request=request(alert=Alert("k", "pagerduty", "chat is down", {}, "https://acme.pagerduty.com/incidents/Q1?a=1&b=2")))
+    assert "Alert from <https://acme.pagerduty.com/incidents/Q1?a=1&b=2|PagerDuty>: chat is down" in shown(made, "top")
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "https://a.example/<!channel>", "https://a.example/|x>", "", "https://a.example/ b"])
+def test_what_is_no_address_is_no_link(url: str) -> None:
+    assert kit.link(url, "PagerDuty") == "PagerDuty"
 
 
 def test_progress_stands_in_the_top_message_while_it_works() -> None:
