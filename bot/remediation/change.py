@@ -3,11 +3,12 @@
 Nothing is written here. `plan.py` turns a Change into steps, a diff and an undo, the same way for every action.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bot.model import Text
-from bot.remediation.pointer import MISSING, Missing
+from bot.remediation.pointer import MISSING, Missing, get, join, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +46,15 @@ class Elsewhere:
     reason: Text
     paste: str
     language: str = "yaml"
+
+
+def put(body: Mapping[str, Any], pointer: str, value: Any) -> Edit:
+    """The edit that sets a value in nested mappings, making the mappings that are not there yet."""
+    parts = split(pointer)
+    for size in range(1, len(parts) + 1):
+        at = join(*parts[:size])
+        if get(body, at) is MISSING:
+            for key in reversed(parts[size:]):
+                value = {key: value}
+            return Edit(at, MISSING, value)
+    return Edit(pointer, get(body, pointer), value)

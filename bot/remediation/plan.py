@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.errors import BadInput, NotFound
+from bot.errors import NotFound
 from bot.model import Diagnosis, Expectation, Handout, Predicted, Recommendation, Remediation, Target, Text
 from bot.ports import ClusterReader
-from bot.remediation import engine_argument, environment_variable, notes, ownership, recipes, restart
+from bot.remediation import engine_argument, notes, ownership, recipes
+from bot.remediation.actions import ACTIONS, Order
 from bot.remediation.assemble import Draft, remediation
 from bot.remediation.change import Change, Elsewhere
 from bot.remediation.paste import container_patch, pod_patch
@@ -73,7 +74,7 @@ def plan(
     if target.workload is None or target.workload.kind not in SUPPORTED:
         return _other_kind(ask, recipe, here)
     workload = fetch(target, reader)
-    change = _change(ask, recipe, workload, now)
+    change = _change(ask, recipe, workload, here)
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, change.reason, change.paste, change.language)
     return _checked(ask, recipe, here, workload, change)
@@ -102,29 +103,23 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
     return remediation(draft, workload, Change(change.edits, said, change.undoable), writes, running, here.reader)
 
 
-def _change(ask: Ask, recipe: Recipe, workload: Workload, now: datetime) -> Change | Elsewhere:
+def _change(ask: Ask, recipe: Recipe, workload: Workload, here: Situation) -> Change | Elsewhere:
     """The edits of all steps together; the first step that cannot be done here stops them all."""
     whole = Change(())
     for step in recipe.steps:
         so_far = Workload(workload.ref, apply(workload.body, [edit.operation() for edit in whole.edits]), workload.index)
-        one = _step(step, ask, so_far, now)
+        one = _step(step, ask, so_far, here)
         if isinstance(one, Elsewhere):
             return one
         whole = Change((*whole.edits, *one.edits), (*whole.notes, *one.notes), whole.undoable and one.undoable)
     return whole
 
 
-def _step(step: RecipeStep, ask: Ask, workload: Workload, now: datetime) -> Change | Elsewhere:
+def _step(step: RecipeStep, ask: Ask, workload: Workload, here: Situation) -> Change | Elsewhere:
     value: Any = ask.size if step.value == SIZE else step.value
     if step.value == SIZE and value is None:
         return Elsewhere(Text("No size could be computed for it, and the bot does not guess one.", "无法算出具体数值，机器人不会猜。"), "")
-    if step.action == engine_argument.NAME:
-        return engine_argument.change(workload, step.subject, value, ask.direction)
-    if step.action == environment_variable.NAME:
-        return environment_variable.change(workload, step.subject, value)
-    if step.action == restart.NAME:
-        return restart.change(workload, now)
-    raise BadInput(f"no action is called {step.action}")
+    return ACTIONS[step.action].change(workload, Order(step.subject, value, ask.direction, here.now), here.reader)
 
 
 def fragment(workload: Workload, change: Change) -> str:
@@ -147,7 +142,7 @@ def _other_kind(ask: Ask, recipe: Recipe, here: Situation) -> Handout:
     if index is None:
         raise NotFound(f"{target} has no container {target.container!r}")
     workload = Workload(ref_of(pod, "v1", "Pod"), body, index)
-    change = _change(ask, recipe, workload, here.now)
+    change = _change(ask, recipe, workload, here)
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, Text(f"{reason.en} {change.reason.en}", f"{reason.zh}{change.reason.zh}"), change.paste, change.language)
     after = apply(body, [edit.operation() for edit in change.edits])["spec"]["template"]["spec"]["containers"][index]
@@ -170,7 +165,7 @@ def _not_changed(target: Target) -> Text:
 
 
 def _drift(ask: Ask, recipe: Recipe, workload: Workload, change: Change) -> tuple[Text, ...]:
-    if len(change.edits) != 1 or recipe.steps[0].value != SIZE:
+    if len(change.edits) != 1 or recipe.steps[0].value != SIZE or recipe.steps[0].action != engine_argument.NAME:
         return ()
     return notes.drifted(workload, change.edits[0], ask.seen, f"--{recipe.steps[0].subject}")
 

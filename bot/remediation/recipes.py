@@ -4,7 +4,7 @@ Data only: linear steps, sizes by name. The check is written by hand, tells ever
 """
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,10 @@ import yaml
 
 from bot.errors import KnowledgeError
 from bot.model import Text
-from bot.remediation import environment_variable
-from bot.remediation.engine_options import OPTIONS
+from bot.remediation.actions import ACTIONS
 
 RISKS = ("low", "medium", "high")
 VERIFY = ("pods_ready", "passes_failed_phase", "cause_gone", "predicted_cache")
-# action -> (its own key, the values of that key or None for any)
-ACTIONS: Mapping[str, tuple[str, Collection[str]]] = {
-    "restart": ("", ()),
-    "set_engine_argument": ("argument", tuple(OPTIONS)),
-    "set_environment_variable": ("variable", tuple(environment_variable.ALLOWED)),
-}
 SIZE = "size"
 
 
@@ -178,7 +171,8 @@ class _Check:
         if not isinstance(item, dict) or item.get("action") not in ACTIONS:
             self.wrong(f"a step needs an action: {', '.join(ACTIONS)}", "steps", at)
             return RecipeStep("")
-        key, allowed = ACTIONS[item["action"]]
+        action = ACTIONS[item["action"]]
+        key, allowed = action.key, action.subjects
         for name in item:
             if name not in {"action", "value", key}:
                 self.wrong(f"unknown key {name!r} in a step {item['action']}", "steps", at, str(name))

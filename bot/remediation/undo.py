@@ -13,7 +13,7 @@ from bot.model import Difference, Expectation, Operation, Remediation, StepKind
 from bot.ports import ClusterReader
 from bot.remediation.assemble import Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
-from bot.remediation.change import Change, Edit
+from bot.remediation.change import Change, Edit, put
 from bot.remediation.pointer import MISSING, apply, get, under
 from bot.remediation.workload import TEMPLATE, Workload, metadata
 from bot.remediation.writes import Writes, look, needed
@@ -33,7 +33,7 @@ def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[
         next(pointer for pointer in done.bound.values if pointer.endswith("/name") and "/containers/" in pointer).split("/containers/")[1].split("/")[0]
     )
     workload = Workload(done.object, live, index)
-    edits = [_back(pointer, before, written(done)) for pointer, before in reversed(list(done.before.items()))]
+    edits = [_back(pointer, before, written(done), live) for pointer, before in reversed(list(done.before.items()))]
     return _assembled(done, workload, edits, reader, new_id, now)
 
 
@@ -61,7 +61,9 @@ def written(done: Remediation) -> dict[str, Any]:
     return {str(one["path"]): one.get("value", MISSING) for one in operations}
 
 
-def _back(pointer: str, before: Any, after: Mapping[str, Any]) -> Edit:
+def _back(pointer: str, before: Any, after: Mapping[str, Any], live: Mapping[str, Any]) -> Edit:
+    if after[pointer] is MISSING and before is not None and not isinstance(get(live, pointer.rpartition("/")[0]), list):
+        return put(live, pointer, before)  # the API server drops a mapping that has become empty
     return Edit(pointer, after[pointer], MISSING if before is None else before)
 
 
@@ -72,10 +74,10 @@ def _refuse_changed(done: Remediation, live: Mapping[str, Any]) -> None:
         raise Changed((Difference("uid", done.bound.object_uid, uid),))
     left = written(done)
     found = [_touched(pointer, left[pointer], live) for pointer in done.before if get(live, pointer) != left[pointer]]
-    others = {pointer: value for pointer, value in done.bound.values.items() if not any(under(pointer, one) for one in done.before)}
+    others = {pointer: value for pointer, value in done.bound.values.items() if not any(under(pointer, one) or under(one, pointer) for one in done.before)}
     found += [difference(pointer, value, live) for pointer, value in others.items() if get(live, pointer) != value and pointer not in left]
     if not found and any(under(pointer, TEMPLATE) for pointer in done.before):
-        edits = [_back(pointer, before, left) for pointer, before in reversed(list(done.before.items()))]
+        edits = [_back(pointer, before, left, live) for pointer, before in reversed(list(done.before.items()))]
         restored = apply(live, [edit.operation() for edit in edits if under(edit.pointer, TEMPLATE)])
         found = list(template_difference(done.bound, restored, live))
     if found:
