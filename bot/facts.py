@@ -128,7 +128,9 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.uncharged_bytes": ("int", "what was charged that neither weights, peak nor estimate explain"),
     "budget.unexplained": ("bool", "weights are small against the budget, yet nothing is left"),
     "budget.utilization_at_end": ("bool", "utilisation is 0.95 or more already"),
-    "budget.available_known": ("bool", "what is left for the cache was printed or follows from the sum"),
+    "budget.available_bytes": ("int", "what is left for the cache, printed or from the sum"),
+    "budget.weights_estimate_share": ("float", "weights, by the model's name, over the card's size"),
+    "engine.weights_estimate_bytes": ("int", "weights on one rank, by the billions in the model's name"),
     "budget.available_negative": ("bool", "what is left for the cache is below zero"),
     # -- the pod (bot/evidence/pod_json.py)
     "pod.name": ("text", "name"),
@@ -160,6 +162,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "container.restarts": ("int", "how often it was started again"),
     "container.lifetime_s": ("int", "how long the ended one lived"),
     "container.waiting_reason": ("text", "why it waits"),
+    "container.waiting_message": ("text", "and the runtime's or kubelet's message"),
     "container.memory_limit_bytes": ("int", "its memory limit; absent when there is none"),
     "container.memory_request_bytes": ("int", "its memory request"),
     "container.limit_over_request": ("float", "memory limit over request"),
@@ -224,6 +227,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.kernel_kill": ("text", "the problem detector passed on a kernel kill: memcg, global"),
     "events.node_not_ready": ("bool", "the node stopped answering"),
     "events.node_pressure": ("bool", "the node is short of memory"),
+    "events.create_failed": ("text", "message of a pod that could not be made"),
     "events.owner_deleted": ("bool", "its owner deleted the pod"),
     "events.group_restart": ("bool", "a group of pods was made anew, since one of them failed"),
     # -- the end (bot/diagnosis/host_events.py, host.py)

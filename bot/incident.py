@@ -66,8 +66,8 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
             facts = facts.with_facts(reading.facts, () if bundle.files[name].cut else reading.looked)
     incident = _incident(bundle, knowledge, gaps)
     if incident is not None:
-        facts = _merged(facts, log_facts.facts_of(incident), bundle.files, incident)
-    facts = host.derive(facts)
+        facts = _merged(facts, log_facts.facts_of(incident), bundle, incident)
+    facts = _container_arguments(host.derive(facts))
     facts = facts.with_facts(device_facts.from_arguments(facts))
     engine = ledger_engine.engine_facts(facts)
     book = ledger.build(readings(incident.events), engine) if incident else None
@@ -75,8 +75,22 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
     return incident, facts, book, ledger_engine.engine_facts(facts)
 
 
-def _merged(facts: Facts, of_log: Facts, files: dict[str, BundleFile] | object, incident: Incident) -> Facts:
-    cut = bool(isinstance(files, dict) and any(file.cut and file.name == incident.source for file in files.values()))
+def _container_arguments(facts: Facts) -> Facts:
+    """`args.*` from the words of the incident's container, where no args.txt gave them."""
+    name = facts.get("container.name")
+    if not isinstance(name, str) or any(fact.name.startswith("args.") for fact in facts):
+        return facts
+    number = next((fact.name.split(".")[2] for fact in facts if fact.name.startswith("pod.container.") and fact.name.endswith(".name") and fact.value == name), None)
+    words = facts.fact(f"pod.container.{number}.words") if number else None
+    if words is None or words.place is None:
+        return facts
+    from bot.evidence.args_text import from_words
+
+    return facts.with_facts(from_words(str(words.value), words.place.source, words.place))
+
+
+def _merged(facts: Facts, of_log: Facts, bundle: Bundle, incident: Incident) -> Facts:
+    cut = any(file.cut and file.name == incident.source for file in bundle.files.values())
     return facts.with_facts(of_log, () if cut else of_log.looked)
 
 

@@ -109,7 +109,8 @@ def _evidence(signature: Signature, facts: Facts, context: Context) -> tuple[Quo
 
 def _says(fact: Fact, facts: Facts, context: Context) -> Text:
     message = facts.get("failure.message") if fact.name.startswith(("failure.", "alloc.")) else fact.name
-    for name in (message, str(message).rpartition(".")[0]):
+    frame = fact.name.replace("stack.", "frame.", 1)
+    for name in (frame, message, str(message).rpartition(".")[0]):
         if isinstance(name, str) and name in context.says:
             return context.says[name]
     meaning = VOCABULARY.get(fact.name)

@@ -78,7 +78,10 @@ def derive(facts: Facts, ledger: Ledger | None) -> Facts:
 
 
 def _engine(derived: _Derived, ledger: Ledger | None) -> None:
-    release = re.match(r"0\.(\d{1,3})", derived.text("engine.version"))
+    image = re.search(r":v?(0\.\d{1,3}(?:\.\d{1,3})?(?:\.post\d)?)\b", derived.text("container.image"))
+    if image and not derived.has("engine.version") and "vllm" in derived.text("container.image"):
+        derived.add("engine.version", image[1], "container.image")
+    release = re.match(r"0\.(\d{1,3})", derived.text("engine.version") or (image[1] if image else ""))
     if release:
         derived.add("engine.version_minor", int(release[1]), "engine.version")
     tensor, pipeline = derived.number("engine.tensor_parallel_size"), derived.number("engine.pipeline_parallel_size")
@@ -92,7 +95,30 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
     model = derived.text("engine.model") + " " + derived.text("args.model")
     multimodal = any(derived.has(name) for name in ("vllm.encoder_profiled", "vllm.multimodal_profile", "engine.limit_mm_per_prompt", "stack.multimodal_encoder", "stack.vision_attention"))
     derived.add("engine.multimodal", True if multimodal or _MULTIMODAL.search(model) else None, "vllm.encoder_profiled")
+    _weights(derived, model)
     derived.add("engine.moe", True if _MOE.search(model) or derived.has("stack.moe") else None)
+
+
+_BILLIONS = re.compile(r"(?i)(?:^|[-_/. ])(\d{1,4}(?:\.\d{1,2})?)b(?:$|[-_/. ])")
+_BYTES = (  # bytes of one weight, by what names and options say
+    (re.compile(r"(?i)awq|gptq|int4|w4a16|nf4|bnb|bitsandbytes|q4|fp4|mxfp4|4bit|4-bit"), 0.58),
+    (re.compile(r"(?i)fp8|int8|w8a8|q8|8bit|8-bit"), 1.05),
+)
+
+
+def _weights(derived: _Derived, model: str) -> None:
+    """Bytes of the weights on one rank, from the number of billions in the model's name and its type: within a tenth or so."""
+    found = _BILLIONS.findall(model)
+    if not found:
+        return
+    kind = f"{model} {derived.text('engine.quantization')} {derived.text('engine.dtype')}"
+    each = next((size for pattern, size in _BYTES if pattern.search(kind)), 4.0 if "float32" in kind else 2.0)
+    ranks = int(derived.number("engine.tensor_parallel_size") or 1) * int(derived.number("engine.pipeline_parallel_size") or 1)
+    estimate = round(max(float(number) for number in found) * 1e9 * each / max(1, ranks))
+    derived.add("engine.weights_estimate_bytes", estimate, "engine.model")
+    total = derived.number("alloc.total_bytes")
+    if total:
+        derived.add("budget.weights_estimate_share", estimate / total, "engine.model")
 
 
 def _failure(derived: _Derived, ledger: Ledger | None) -> None:
@@ -149,7 +175,7 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.utilization_at_end", utilization >= 0.95, "engine.gpu_memory_utilization")
     available, weights, estimate = ledger.available_kv_bytes, ledger.weights_bytes, ledger.cudagraph_estimate_bytes
     if available is not None:
-        derived.add("budget.available_known", True)
+        derived.add("budget.available_bytes", available, "vllm.ledger.available")
         derived.add("budget.available_negative", available < 0)
     if asked is None and total and utilization:
         asked = round(total * utilization)

@@ -54,7 +54,8 @@ def _quote(raw: str, text: str, anchor: int) -> str:
     begin = offset if offset >= 0 and offset < anchor else begin
     shown = raw[begin:end]
     if len(shown) > QUOTE:
-        middle = max(0, min(anchor - begin - QUOTE // 2, len(shown) - QUOTE))
+        near = anchor - begin <= QUOTE * 3 // 4
+        middle = 0 if near else max(0, min(anchor - begin - QUOTE // 2, len(shown) - QUOTE))
         shown = ("..." if middle else "") + shown[middle : middle + QUOTE].strip() + ("..." if middle + QUOTE < len(shown) else "")
     shown = shown.strip()
     return shown if shown.isprintable() else "...".join(part for part in _printable(shown) if part)

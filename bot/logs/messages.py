@@ -4,9 +4,9 @@ The messages themselves are data under `playbooks/log_messages/`; this module kn
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
 from bot import units
 from bot.model import Phase, Text, Value
@@ -45,7 +45,7 @@ class LogMessage:
     file: str = ""
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
@@ -66,7 +66,7 @@ def _version(text: str) -> str:
     return text.strip().lstrip("v")[:60]
 
 
-CONVERSIONS = {
+CONVERSIONS: dict[str, Callable[[str], Value]] = {
     "text": lambda text: text[:200],
     "int": lambda text: int(_digits(text)),
     "tokens": lambda text: int(_digits(text)),
