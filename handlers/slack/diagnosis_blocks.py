@@ -43,7 +43,7 @@ def _working(page: Page) -> list[Block]:
         return [*blocks, *_alert(page), *kit.actions(page.buttons(("retry",))), kit.context(state_line(page))]
     blocks = [kit.section(page.say("top_looking", what=page.what())), *_alert(page)]
     if case.progress:
-        rows = [f"{page.label(f'progress_{line.state}')}: {kit.escape(page.label(line.name))}{f' ({kit.escape(line.detail)})' if line.detail else ''}" for line in case.progress]
+        rows = [f"{page.label(f'progress_{line.state}')}: {page.progress(line.name)}{f' ({kit.escape(line.detail)})' if line.detail else ''}" for line in case.progress]
         blocks.append(kit.context("\n".join(rows)))
     return [*blocks, kit.context(state_line(page))]
 

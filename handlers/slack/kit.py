@@ -125,6 +125,18 @@ def table(rows: Sequence[Sequence[str]]) -> list[Block]:
     return [{"type": "table", "rows": [[{"type": "raw_text", "text": clip(clean(cell), 300) or " "} for cell in row] for row in rows[:100]]}] if rows else []
 
 
+def without_tables(blocks: Sequence[Block]) -> list[Block]:
+    """The same with each table as preformatted text, for a workspace that does not take tables yet."""
+    made: list[Block] = []
+    for block in blocks:
+        if block["type"] == "table":
+            rows = [" | ".join(cell["text"] for cell in row) for row in block["rows"]]
+            made += rich([preformatted("\n".join(rows))])
+        else:
+            made.append(block)
+    return made
+
+
 def fit(blocks: Sequence[Block], note: str) -> list[Block]:
     """The blocks within Slack's totals. What does not fit is left out from the end, but never buttons; `note` says that something is missing."""
     kept = list(blocks)

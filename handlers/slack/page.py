@@ -37,6 +37,11 @@ class Page:
     def label(self, name: str) -> str:
         return messages.of_the_bot(kit.escape).label(name, self.language)
 
+    def progress(self, name: str) -> str:
+        """A line of progress (`bot/evidence/collect.py` names them), escaped."""
+        label = f"line_{name.lower().replace(' ', '_')}"
+        return self.label(label) if messages.of_the_bot(kit.escape).has_label(label, self.language) else kit.escape(name)
+
     def text(self, text: Text) -> str:
         """A sentence of ours that may hold names from outside: escaped."""
         return kit.escape(text.say(self.language))

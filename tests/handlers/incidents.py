@@ -116,7 +116,7 @@ def case(state: State, **changes: object) -> Case:
     early = state in (State.RECEIVED, State.CHECKING, State.CHECK_FAILED)
     made = Case(
         "case-1", 3, state, request(), NOW, NOW + timedelta(minutes=3), target=None if early else PLAN.target,
-        progress=(ProgressLine("pod", "done", "12 events"), ProgressLine("kernel", "failed", "host key not known"), ProgressLine("logs", "running")),
+        progress=(ProgressLine("pod", "done", "12 events"), ProgressLine("kernel log", "failed", "host key not known"), ProgressLine("logs", "running")),
         diagnosis=None if early else DIAGNOSIS, buttons=BUTTONS, operation=operation(state) if state in _PLANNED or state in _ENDED else None,
         trouble=Words("expired", {"at": "10:42"}) if state is State.CHECK_FAILED else None, history=(Move(NOW, State.RECEIVED, state, "oombot"),),
     )  # fmt: skip

@@ -97,6 +97,10 @@ class FakeSlack:
     def break_before(self, method: str, *, times: int = 1) -> None:
         self.faults.plan(method, "broken_before", times, 0)
 
+    def refuse_blocks(self, method: str, *, times: int = 1) -> None:
+        """The next calls get `invalid_blocks`, as from a workspace that does not know a new kind of block yet."""
+        self.faults.plan(method, "invalid_blocks", times, 0)
+
     def calls(self, method: str) -> list[Json]:
         """The arguments of every call of a method so far."""
         return [arguments for name, arguments in self.api.calls if name == method]

@@ -27,7 +27,7 @@ Act = Callable[[Json], Json]
 
 
 class Faults:
-    """What the next calls of a method meet: `ratelimited`, or a connection that breaks before or after the work was done."""
+    """What the next calls of a method meet: `ratelimited`, `invalid_blocks`, or a connection that breaks before or after the work was done."""
 
     def __init__(self) -> None:
         self.planned: dict[str, list[tuple[str, int]]] = {}
@@ -57,7 +57,9 @@ class WebApi:
         fault, retry_after = self.faults.take(method)
         if fault == "ratelimited":
             return JSONResponse({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(retry_after)})
-        if fault in ("error_500", "broken_before"):
+        if fault == "invalid_blocks":
+            return JSONResponse(web_api.refuse("invalid_blocks", "unsupported type"))
+        if fault == "broken_before":
             return Response(status_code=500)
         answer = await run_in_threadpool(self._answer, request, method, token, arguments)
         if fault == "broken_after":

@@ -117,7 +117,9 @@ def test_progress_stands_in_the_top_message_while_it_works() -> None:
     text = shown(case(State.CHECKING), "top")
     assert "Looking at `chat-7d9f`." in text
     assert "read: pod (12 events)" in text
-    assert "not readable: kernel (host key not known)" in text
+    assert "not readable: kernel log (host key not known)" in text
+    assert "未" not in text
+    assert "无法读取: 内核日志" in shown(case(State.CHECKING), "top", "zh")
 
 
 def test_the_unknown_is_not_called_possible() -> None:

@@ -111,6 +111,20 @@ def test_nothing_unfurls(chat: SlackChat, slack: FakeSlack) -> None:
     assert not slack.messages(CHANNEL)[0].unfurl
 
 
+def test_a_workspace_that_takes_no_tables_gets_the_ledger_as_text(chat: SlackChat, slack: FakeSlack) -> None:
+    slack.refuse_blocks("chat.postMessage")
+    chat.post(case(State.DIAGNOSED), "evidence")
+    message = slack.messages(CHANNEL)[0]
+    assert "table" not in {block["type"] for block in message.blocks}
+    assert "left for cache | 10.58 = 57,776 tokens" in message.shown
+
+
+def test_blocks_that_are_refused_for_another_reason_are_a_permanent_failure(chat: SlackChat, slack: FakeSlack) -> None:
+    slack.refuse_blocks("chat.postMessage")
+    with pytest.raises(Rejected, match="invalid_blocks"):
+        chat.post(case(State.DIAGNOSED), "top")
+
+
 def test_metadata_holds_ids_alone(chat: SlackChat, slack: FakeSlack) -> None:
     chat.post(case(State.DIAGNOSED), "top")
     assert slack.messages(CHANNEL)[0].metadata == {"event_type": "oombot", "event_payload": {"case": "case-1", "purpose": "top"}}
