@@ -35,10 +35,11 @@ _STDOUT, _STDERR, _STATUS = 1, 2, 3
 class KubernetesReader:
     """Implements `ports.ClusterReader`. Safe to use from several threads."""
 
-    def __init__(self, name: str, api_client: ApiClient, allowed: Callable[[Sequence[str]], bool]) -> None:
+    def __init__(self, name: str, api_client: ApiClient, allowed: Callable[[Sequence[str]], bool], *, log_s: float = LOG_S) -> None:
         self.name = name
         self._rest = Rest(name, api_client)
         self._allowed = allowed
+        self._log_s = log_s
 
     def uid(self) -> str:
         return str(self.get("v1", "Namespace", "", "kube-system")["metadata"]["uid"])
@@ -70,9 +71,9 @@ class KubernetesReader:
         query += [("tailLines", str(tail_lines))] if tail_lines is not None else []
         path = self._rest.path("v1", "Pod", namespace, pod, "log")
         try:
-            piece = _head_and_tail(self._rest.stream("GET", path, query, deadline_s=LOG_S), limit_bytes, tail_lines)
+            piece = _head_and_tail(self._rest.stream("GET", path, query, deadline_s=self._log_s), limit_bytes, tail_lines)
             if piece.cut_end and tail_lines is None:
-                end = self._rest.stream("GET", path, [*query, ("tailLines", str(LAST_LINES))], deadline_s=LOG_S)
+                end = self._rest.stream("GET", path, [*query, ("tailLines", str(LAST_LINES))], deadline_s=self._log_s)
                 piece = _with_end(piece, _head_and_tail(end, limit_bytes // 2, LAST_LINES))
         except Rejected as wrong:
             # The server answers 400 both for "no previous container" and for "not started yet".
@@ -112,7 +113,7 @@ class KubernetesReader:
             return _read_exec(session.sock, argv, end, limit_bytes)
         finally:
             with contextlib.suppress(OSError, websocket.WebSocketException):
-                session.sock.close(timeout=1)
+                session.sock.shutdown()  # not close(): after the far side's close frame that leaves the connection open
 
 
 def _head_and_tail(pieces: Iterator[bytes], limit: int, tail_lines: int | None) -> LogPiece:

@@ -90,10 +90,10 @@ class Rest:
             if response.status >= 300:
                 raise error_of(self.name, what, response.status, response.read(CHUNK, decode_content=True))
             seen = 0
-            pieces = response.stream(CHUNK, decode_content=True)
             while True:
+                # What is there, not a full piece: a server that drips must not hold us beyond the deadline.
                 with _translated(self.name, what):
-                    piece = next(pieces, b"")
+                    piece = response.read1(CHUNK, decode_content=True)
                 if not piece:
                     break
                 seen += len(piece)
