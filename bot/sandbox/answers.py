@@ -34,9 +34,9 @@ def modified(plural: str, group: str, name: str) -> ApiError:
     return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}', _details(plural, group, name))
 
 
-def wrong_uid(plural: str, group: str, name: str, wanted: str, found: str) -> ApiError:
-    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}', _details(plural, group, name))
+def wrong_uid(kind: str, plural: str, group: str, name: str, wanted: str, found: str) -> ApiError:
+    why = f"the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
+    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {kind} "{name}": {why}', _details(plural, group, name))
 
 
 def invalid(kind: str, group: str, name: str, field: str, why: str) -> ApiError:

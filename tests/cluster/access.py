@@ -17,6 +17,12 @@ def manifests() -> list[Json]:
     return sorted(found, key=lambda document: document["kind"] != "Namespace")
 
 
+def bindings(namespace: str) -> list[Json]:
+    """The RoleBindings of deploy/rbac, for another namespace than the one that they name as an example."""
+    found = [document for document in manifests() if document["kind"] == "RoleBinding"]
+    return [{**document, "metadata": {**document["metadata"], "namespace": namespace}} for document in found]
+
+
 def accounts() -> dict[str, str]:
     """Role -> "namespace:name" of the service account that deploy/rbac binds for it."""
     subjects = [subject for document in manifests() for subject in document.get("subjects") or [] if subject["kind"] == "ServiceAccount"]

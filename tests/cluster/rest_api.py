@@ -28,7 +28,12 @@ class RestApi:
         self._send("PATCH", f"{_path(pod)}/status", {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}, MERGE)
 
     def bind(self, pod: Json, node: str) -> None:
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod["metadata"]["name"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
         self._send("POST", f"{_path(pod)}/binding", body)
 
     def remove(self, pod: Json) -> None:

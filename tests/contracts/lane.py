@@ -98,7 +98,12 @@ class Lane:
         return self.cluster.apply(self.workload("Deployment", script, **how))[0]
 
     def configmap(self, name: str, labels: dict[str, str] | None = None, data: dict[str, str] | None = None) -> Json:
-        document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": self.namespace, "labels": labels or {}}, "data": data or {}}
+        document = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": labels or {}},
+            "data": data or {},
+        }
         return self.cluster.apply(document)[0]
 
     # ------------------------------------------------------------ looks

@@ -74,7 +74,12 @@ def test_pods_of_a_deployment_name_their_owners(lane: Lane) -> None:
     pod = lane.ready_pod()
     (owner,) = pod["metadata"]["ownerReferences"]
     (replica_set,) = lane.cluster.objects("apps/v1", "ReplicaSet", lane.namespace)
-    assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("ReplicaSet", replica_set["metadata"]["name"], replica_set["metadata"]["uid"], True)
+    assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == (
+        "ReplicaSet",
+        replica_set["metadata"]["name"],
+        replica_set["metadata"]["uid"],
+        True,
+    )
     assert pod["metadata"]["labels"]["pod-template-hash"] == replica_set["metadata"]["labels"]["pod-template-hash"]
     assert replica_set["metadata"]["ownerReferences"][0]["name"] == "chat"
 

@@ -52,8 +52,9 @@ class Call:
     def manager(self) -> str:
         return self.query.get("fieldManager") or self.request.headers.get("user-agent", "unknown").partition("/")[0]
 
-    def dry(self, body: Any = None) -> bool:
-        asked = self.query.get("dryRun") or (",".join((body or {}).get("dryRun") or []) if isinstance(body, dict) else "")
+    def dry(self, body: Json | None = None) -> bool:
+        # A DELETE with a body is read from the body alone, query or not: the real server does so too.
+        asked = ",".join(body.get("dryRun") or []) if body else self.query.get("dryRun", "")
         if asked not in ("", "All"):
             raise bad_request(f"Invalid value: dryRun must be All, not {asked!r}")
         return asked == "All"
@@ -152,7 +153,7 @@ class _Server:
 
     def _delete(self, call: Call, name: str, body: Json) -> Json:
         wanted = body.get("preconditions") or {}
-        grace = body.get("gracePeriodSeconds", call.query.get("gracePeriodSeconds"))
+        grace = body.get("gracePeriodSeconds") if body else call.query.get("gracePeriodSeconds")
         gone = self.store.delete(call.resource, call.namespace, name, grace=None if grace is None else int(grace), uid=wanted.get("uid") or "",
                                  version=wanted.get("resourceVersion") or "", dry_run=call.dry(body))  # fmt: skip
         if call.resource is PODS:
@@ -209,6 +210,8 @@ class _Server:
     def _log(self, call: Call) -> Response:
         pod = self.store.get(PODS, call.namespace, call.name)
         container = _container(pod, call.query.get("container"))
+        if not pod["spec"].get("nodeName"):
+            return PlainTextResponse("")  # nobody to ask, and no error either
         previous = call.query.get("previous", "") in ("true", "1")
         return log_response(call.query, lambda: self.containers.log(call.namespace, call.name, container, previous=previous))
 

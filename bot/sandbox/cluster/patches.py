@@ -108,7 +108,8 @@ def _operate(document: Json, operation: Json) -> Json:
     elif name == "add":
         _add(document, path, copy.deepcopy(operation["value"]))
     elif name == "replace":
-        _get(document, path)
+        # As the server's library has it: a member that is not there yet may be "replaced", an element of a list may not.
+        _get(document, path, missing=None)
         _put(document, path, copy.deepcopy(operation["value"]))
     elif name == "remove":
         _remove(document, path)

@@ -116,7 +116,7 @@ class Store:
             if meta.get("resourceVersion") not in (None, "", before["metadata"]["resourceVersion"]):
                 raise modified(resource.plural, resource.group, meta["name"])
             if meta.get("uid") not in (None, "", before["metadata"]["uid"]):
-                raise wrong_uid(resource.plural, resource.group, meta["name"], meta["uid"], before["metadata"]["uid"])
+                raise wrong_uid(resource.kind, resource.plural, resource.group, meta["name"], meta["uid"], before["metadata"]["uid"])
             after = self._merged(resource, before, copy.deepcopy(item), subresource)
             if after == before:
                 return before
@@ -150,7 +150,7 @@ class Store:
         with self._lock:
             before = self.get(resource, namespace, name)
             if uid and uid != before["metadata"]["uid"]:
-                raise wrong_uid(resource.plural, resource.group, name, uid, before["metadata"]["uid"])
+                raise wrong_uid(resource.kind, resource.plural, resource.group, name, uid, before["metadata"]["uid"])
             if version and version != before["metadata"]["resourceVersion"]:
                 raise modified(resource.plural, resource.group, name)
             after = self._marked(resource, before, grace)

@@ -154,6 +154,8 @@ class PodWorker:
         ready = all(row["ready"] for row in main) and phase == "Running"
         status: Json = {**old, "phase": phase, "hostIP": self.machine.address, "podIP": self.address, "podIPs": [{"ip": self.address}],
                         "startTime": shape(self.since), "containerStatuses": main}  # fmt: skip
+        for each, row in zip(self.init, init, strict=True):
+            row["ready"] = each.run is not None and each.run.end is not None and each.run.end.exit_code == 0
         if init:
             status["initContainerStatuses"] = init
         words = f"containers with unready status: [{' '.join(row['name'] for row in main if not row['ready'])}]"
