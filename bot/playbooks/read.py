@@ -28,6 +28,15 @@ def load(where: Path | None = None) -> Knowledge:
     if documents is None:
         documents = _documents(root)
         compiled.write(root, now, documents)
+    return _knowledge(documents)
+
+
+def load_fresh(root: Path) -> Knowledge:
+    """The same from the files themselves. Raises KnowledgeError."""
+    return _knowledge(_documents(root))
+
+
+def _knowledge(documents: compiled.Documents) -> Knowledge:
     messages = [message(item, file) for file, document in documents["messages"] for item in document.get("messages", [document])]
     signatures = [signature(document, name) for name, document in documents["signatures"]]
     remedies = {name: remedy_text(name, item) for _, document in documents["remedies"] for name, item in document.items()}

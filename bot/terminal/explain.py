@@ -1,0 +1,82 @@
+"""`oombot explain CAUSE` and `oombot explain --message LINE`: what we know of a cause, or of a pasted log line."""
+
+import argparse
+import sys
+import textwrap
+
+from bot.errors import BadInput
+
+
+def main(argv: list[str]) -> int:
+    """0 when there is something to say, 1 for a line that no message knows, 2 for a word that is no cause."""
+    parser = argparse.ArgumentParser(prog="oombot explain", description="What we know of a cause, or of a log line.")
+    parser.add_argument("cause", nargs="?", help="a cause, like kv_cache_too_small")
+    parser.add_argument("--message", metavar="LINE", help="a line of a log")
+    parser.add_argument("--language", choices=("en", "zh"), default="en")
+    try:
+        asked = parser.parse_args(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    if (asked.cause is None) == (asked.message is None):
+        raise BadInput("explain takes a cause, or --message LINE; `oombot explain kv_cache_too_small`")
+    return _line(asked.message) if asked.message is not None else _cause(asked.cause, asked.language)
+
+
+def _wrap(text: str, indent: str = "  ") -> str:
+    return textwrap.fill(text, 118, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
+
+
+def _cause(cause: str, language: str) -> int:
+    from bot.diagnosis.causes import FAMILIES, family_of
+    from bot.diagnosis.rank import EXPLAINS
+    from bot.playbooks import load
+
+    known = [name for names in FAMILIES.values() for name in names]
+    if cause not in known:
+        raise BadInput(f"no cause {cause!r}; one of: {', '.join(known)}")
+    knowledge = load()
+    print(f"{cause} ({family_of(cause)})")
+    for signature in (item for item in knowledge.signatures if item.cause == cause):
+        print(f"\n{signature.id}  ({signature.file})")
+        print(_wrap(signature.says.say(language)))
+        for title, conditions in (("when", signature.when), ("unless", signature.unless), ("certain if", signature.certain_if)):
+            for name, condition in conditions.items():
+                print(_wrap(f"{title} {name} {', '.join(f'{predicate} {operand}' for predicate, operand in condition.items())}", "    "))
+        print(_wrap("do: " + ", ".join(remedy.id for remedy in signature.remedies), "    "))
+        for item in signature.will_not_help:
+            print(_wrap(f"not {item.id}" + (f": {item.why.say(language)}" if item.why else ""), "    "))
+    if EXPLAINS.get(cause):
+        print(_wrap(f"\nExplains what looks like: {', '.join(EXPLAINS[cause])}", ""))
+    return 0
+
+
+def _line(line: str) -> int:
+    from bot.diagnosis.words import show
+    from bot.logs.messages import fact_name
+    from bot.playbooks import load
+    from bot.playbooks.proof import match
+    from bot.terminal.text import harmless
+
+    knowledge = load()
+    found = match(knowledge.messages, line[:65536])
+    if not found:
+        print("no message that we know stands in that line", file=sys.stderr)
+        return 1
+    for message, fields in found:
+        print(f"{message.id}  (log_messages/{message.file})")
+        print(_wrap(message.says.en))
+        print(_wrap(", ".join(part for part in (f"role {message.role}", f"phase {message.phase.value}" if message.phase else "", f"versions {message.versions}" if message.versions else "") if part)))
+        for name, value in fields.items():
+            print(harmless(_wrap(f"{name}: {show(fact_name(message, name), value)}", "    ")))
+        used = [item.id for item in knowledge.signatures if _uses(item.when, message.id, message.kind)]
+        if used:
+            print(_wrap(f"supports: {', '.join(used[:12])}"))
+    return 0
+
+
+def _uses(conditions: object, message: str, kind: str) -> bool:
+    if not isinstance(conditions, dict):
+        return False
+    wanted = conditions.get("failure.kind", {})
+    listed = wanted.get("one_of", [wanted.get("equals")])
+    return bool(kind and kind in listed) or any(name == message or name.startswith(f"{message}.") for name in conditions)

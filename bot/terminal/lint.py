@@ -1,0 +1,30 @@
+"""`oombot lint [FOLDER]`: checks everything under playbooks/ and prints every mistake at once, each with file and line."""
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def main(argv: list[str]) -> int:
+    """0 when nothing is wrong, 1 when something is, 2 for a folder that is not there."""
+    parser = argparse.ArgumentParser(prog="oombot lint", description="Check the playbooks: shapes, names, examples, speed of patterns.")
+    parser.add_argument("folder", nargs="?", type=Path, help="a folder like playbooks/ (default: the one that oombot uses)")
+    try:
+        asked = parser.parse_args(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    if asked.folder is not None and not asked.folder.is_dir():
+        print(f"oombot: {asked.folder}: no such folder", file=sys.stderr)
+        return 2
+    from bot.playbooks import folder, load
+    from bot.playbooks.proof import mistakes
+
+    found = mistakes(asked.folder)
+    for line in found:
+        print(line)
+    if found:
+        print(f"{len(found)} mistake{'s' if len(found) > 1 else ''} in {asked.folder or folder()}", file=sys.stderr)
+        return 1
+    knowledge = load(asked.folder)
+    print(f"{len(knowledge.messages)} log messages, {len(knowledge.signatures)} signatures, {len(knowledge.remedies)} remedies: nothing wrong")
+    return 0
