@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bot.sandbox.server import LoopbackServer
+from bot.sandbox.loopback import Served
 
 
 @dataclass
@@ -53,7 +53,11 @@ class FakePagerDuty:
             Route("/incidents/{id}/alerts", self._alerts),
             Route("/incidents/{id}/notes", self._note, methods=["POST"]),
         ]
-        self._server = LoopbackServer(Starlette(routes=routes), "pagerduty")
+        self._server = Served(Starlette(routes=routes))
+
+    @property
+    def url(self) -> str:
+        return self._server.url
 
     def start(self) -> str:
         """Starts the API and gives its address."""
