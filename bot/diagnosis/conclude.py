@@ -115,7 +115,7 @@ def _says(fact: Fact, facts: Facts, context: Context) -> Text:
             return context.says[name]
     meaning = VOCABULARY.get(fact.name)
     shown = words.show(fact.name, fact.value)
-    return Text(f"{meaning[1]}: {shown}") if meaning else Text(f"{fact.name}: {shown}")
+    return Text(f"{meaning[1].partition(':')[0]}: {shown}") if meaning else Text(f"{fact.name}: {shown}")
 
 
 def _last_lines(facts: Facts, context: Context) -> tuple[Quote, ...]:
