@@ -78,6 +78,8 @@ def _below_free(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
             ),
         )
     to = math.floor((free - 50 * MIB) / total * 100) / 100
+    if not 0 < to < now:  # a refusal whose numbers contradict it
+        return Impossible(REMEDY, "lower", Text(f"{now:g} is below what was free: the numbers of the refusal do not fit together.", f"{now:g} 低于空闲比例：拒绝信息中的数字互相矛盾。"))
     return _sized("lower", ledger, engine, to)
 
 
@@ -100,7 +102,8 @@ def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
                     f"一个请求需要 {show(needed)}，缓存只有 {show(ledger.available_kv_bytes)}：再降利用率服务将无法启动。",
                 ),
             )
-    return _sized("lower", ledger, engine, round(now - step, 4))
+    to = round(now - step, 4)
+    return _sized("lower", ledger, engine, to) if to >= STEP else Impossible(REMEDY, "lower", _at_already(now))
 
 
 def _needed(ledger: Ledger) -> int | None:
@@ -227,6 +230,10 @@ def _unified() -> Text:
     )
 
 
+def _at_already(now: float) -> Text:
+    return Text(f"It is at {now:g} already.", f"已经是 {now:g}。")
+
+
 def _why_step(ledger: Ledger | None) -> Text:
     if ledger is None:
         return Text("A step of 0.05: the log has no memory ledger to compute it from.", "按 0.05 的步长：日志里没有显存账目可供计算。")
@@ -250,6 +257,6 @@ def _step_down(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible
     now = in_force(ledger, engine)
     to = round((now if now is not None else 0.9) - STEP, 4)
     if to < STEP:
-        return Impossible(REMEDY, "lower", Text(f"It is at {now:g} already.", f"已经是 {now:g}。"))
+        return Impossible(REMEDY, "lower", _at_already(now if now is not None else 0.9))
     effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")
     return Sized(REMEDY, "lower", effect, now, to, None, _why_step(ledger), cost=1)

@@ -1,0 +1,257 @@
+"""The rules of the ledger on small, made-up starts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.diagnosis.ledger import NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, build, to_json
+from bot.diagnosis.ledger_cards import size_of_card
+from bot.diagnosis.ledger_engine import EngineFacts, engine_facts
+from bot.diagnosis.ledger_events import readings
+from bot.diagnosis.ledger_lines import FIELDS, LedgerReading
+from bot.diagnosis.ledger_sum import CLOSES
+from bot.facts import Facts
+from bot.model import Fact, Ledger, Phase
+from bot.units import GIB, gib
+from tests.diagnosis.real_ledgers import ledger_of
+
+
+def reading(process: str = "", rank: int | None = None, key: str = "vllm.ledger.any", **values: float) -> LedgerReading:
+    """Sizes in GiB, counts and shares as they are."""
+    counts = {"blocks", "cpu_blocks", "kv_tokens", "max_model_len", "estimated_max_len", "block_size"}
+    shares = {"utilization", "utilization_without_estimate", "utilization_to_keep", "max_concurrency"}
+    typed = {name: int(value) if name in counts else value if name in shares else gib(value) for name, value in values.items()}
+    return LedgerReading(key, typed, process, rank)
+
+
+def made(*given_readings: LedgerReading, engine: EngineFacts | None = None) -> Ledger:
+    found = build(given_readings, engine or EngineFacts(version="0.11.0"))
+    assert found is not None
+    return found
+
+
+WHOLE = {"total": 80.0, "free_at_start": 79.4, "utilization": 0.9, "requested": 72.0, "weights": 16.0, "activation": 4.0, "non_torch": 0.5}
+
+
+def test_a_log_without_ledger_lines_has_no_ledger() -> None:
+    assert build((), EngineFacts()) is None
+    assert build((reading(max_model_len=4096),), EngineFacts()) is None
+    assert to_json(None) is None
+
+
+def test_a_whole_sum_closes_and_nothing_is_said_to_be_odd() -> None:
+    found = made(reading(**WHOLE, available=51.5))
+    assert found.residual_bytes == 0
+    assert found.notes == ()
+    assert found.derived == ()
+
+
+@pytest.mark.parametrize("missing", ["weights", "activation", "non_torch"])
+def test_the_one_missing_term_is_computed_and_named(missing: str) -> None:
+    terms = {**WHOLE, "available": 51.5}
+    del terms[missing]
+    found = made(reading(**terms))
+    names = {"weights": "weights_bytes", "activation": "activation_peak_bytes", "non_torch": "non_torch_bytes"}
+    assert getattr(found, names[missing]) == gib(WHOLE[missing])
+    assert names[missing] in found.derived
+
+
+def test_two_missing_terms_are_not_invented() -> None:
+    found = made(reading(total=80, utilization=0.9, requested=72, weights=16, available=51.5))
+    assert found.activation_peak_bytes is None
+    assert found.non_torch_bytes is None
+    assert found.residual_bytes is None
+
+
+def test_from_0_20_the_estimate_is_taken_off() -> None:
+    found = made(reading(**WHOLE, cudagraph_estimate=1.5, available=50.0), engine=EngineFacts(version="0.22.0"))
+    assert found.estimate_in_sum is True
+    assert found.residual_bytes == 0
+    assert found.notes == ()
+
+
+def test_a_build_that_leaves_the_estimate_out_is_recognised_by_its_sum() -> None:
+    found = made(reading(**WHOLE, cudagraph_estimate=1.5, available=51.5), engine=EngineFacts(version="0.26.1"))
+    assert found.estimate_in_sum is False
+    assert found.residual_bytes == 0
+    assert "without the estimate" in found.notes[0].en
+
+
+def test_before_0_20_a_printed_estimate_is_not_taken_off() -> None:
+    found = made(reading(**WHOLE, cudagraph_estimate=1.5, available=51.5), engine=EngineFacts(version="0.19.1"))
+    assert found.estimate_in_sum is False
+    assert found.notes == ()
+
+
+def test_a_residual_of_whole_hundredths_tells_the_utilisation_in_force() -> None:
+    found = made(reading(total=79.18, utilization=0.9, requested=71.26, weights=64.38, activation=7.38, non_torch=0.13, available=3.33))
+    assert found.residual_bytes is not None
+    assert abs(found.residual_bytes) > CLOSES
+    assert "0.95 was really in force" in found.notes[0].en
+
+
+def test_terms_that_do_not_add_up_are_said_to() -> None:
+    found = made(reading(**WHOLE, available=50.3))
+    assert "do not add up" in found.notes[0].en
+
+
+def test_a_wrong_graph_estimate_may_be_larger_than_the_card() -> None:
+    found = made(reading(cudagraph_estimate=118.65), LedgerReading("vllm.no_cache_blocks", {}), engine=EngineFacts(version="0.28.0"))
+    assert found.failed == NOTHING_LEFT
+    assert found.cudagraph_estimate_bytes == gib(118.65)
+
+
+def test_the_smallest_cache_rules_among_ranks() -> None:
+    found = made(
+        reading("EngineCore_DP0", kv_tokens=100_000),
+        reading("Worker_TP0", 0, available=10.0, weights=20.0),
+        reading("Worker_TP1", 1, available=8.0, weights=21.0),
+        reading("Worker_TP2", 2, available=9.0, weights=20.0),
+        engine=EngineFacts(version="0.11.0", tensor_parallel_size=3),
+    )
+    assert (found.rank, found.ranks_seen) == (1, 3)
+    assert found.available_kv_bytes == gib(8)
+    assert found.weights_bytes == gib(21)
+    assert found.notes == ()
+
+
+def test_the_smallest_of_several_token_lines_is_real() -> None:
+    found = made(reading("EngineCore", kv_tokens=238_208), reading("EngineCore", kv_tokens=237_000), reading("Worker_TP0", 0, available=10.65))
+    assert found.kv_tokens == 237_000
+
+
+def test_terms_are_not_borrowed_from_a_card_of_another_size() -> None:
+    found = made(reading("Worker_TP0", 0, available=2.0, total=16.0), reading("Worker_TP1", 1, available=20.0, total=32.0, weights=9.0, requested=28.8))
+    assert found.available_kv_bytes == gib(2)
+    assert found.weights_bytes is None
+    assert found.requested_bytes != gib(28.8)
+
+
+def test_the_finer_of_two_readings_of_one_number_is_kept() -> None:
+    found = made(reading(weights=5.2032), reading(weights=5.20, available=1.0))
+    assert found.weights_bytes == gib(5.2032)
+
+
+def test_a_later_reading_that_differs_replaces_the_earlier() -> None:
+    found = made(reading(available=10.0), reading(available=8.5, mm_reserve=1.5))
+    assert found.available_kv_bytes == gib(8.5)
+
+
+def test_what_the_engine_compared_is_the_cache_that_counts() -> None:
+    found = made(
+        reading("Worker_TP0", 0, available=11.0),
+        reading("Worker_TP1", 1, available=10.58),
+        reading("EngineCore_DP0", key="vllm.context_exceeds_cache", needed=24.0, available=10.58, max_model_len=131072, estimated_max_len=57776),
+    )
+    assert found.rank == 1
+    assert found.available_kv_bytes == gib(10.58)
+    assert found.failed == NEEDED_OVER_AVAILABLE
+
+
+def test_a_refusal_by_a_hair_is_a_refusal_even_when_both_numbers_print_alike() -> None:
+    found = made(reading("EngineCore", key="vllm.free_below_request", free_at_start=13.59, total=15.99, utilization=0.85, requested=13.59))
+    assert found.failed == REQUESTED_OVER_FREE
+
+
+def test_the_hint_after_a_whole_start_is_no_refusal() -> None:
+    found = made(reading(key="vllm.ledger.hint_budget", free_at_start=78.57, total=79.18, utilization=0.9, requested=71.26))
+    assert found.failed is None
+
+
+def test_a_default_utilisation_counts_as_derived() -> None:
+    for version, share in (("0.11.0", 0.9), ("0.19.1", 0.9), ("0.20.0", 0.92), ("0.33.0", 0.92)):
+        found = made(reading(total=80.0, available=10.0), engine=EngineFacts(version=version))
+        assert found.utilization == share
+        assert {"utilization", "requested_bytes"} <= set(found.derived)
+
+
+def test_an_argument_is_finer_than_two_printed_decimals() -> None:
+    found = made(reading(total=47.5, utilization=0.78, requested=37.18, available=34.81), engine=EngineFacts(version="0.10.0", utilization=0.7827))
+    assert found.utilization == 0.7827
+
+
+def test_a_cache_fixed_in_bytes_is_the_cache() -> None:
+    found = made(reading(free_at_start=78.57, kv_fixed=40.0), engine=EngineFacts(version="0.11.0"))
+    assert found.available_kv_bytes == gib(40)
+    assert "no say" in found.notes[0].en
+
+
+def test_a_length_that_fits_is_computed_where_the_release_printed_none() -> None:
+    found = made(
+        reading(kv_tokens=16_384, available=2.0, max_concurrency=0.5, max_model_len=32_768),
+        reading(key="vllm.context_exceeds_cache", needed=4.0, available=2.0, max_model_len=32_768),
+        engine=EngineFacts(version="0.8.3"),
+    )
+    assert found.estimated_max_len == 16_384
+    assert "estimated_max_len" in found.derived
+
+
+def test_a_wider_block_is_read_from_the_arguments() -> None:
+    found = made(reading(blocks=100, cpu_blocks=50, available=1.0), engine=EngineFacts(version="0.7.3", block_size=32))
+    assert found.kv_tokens == 3200
+
+
+def test_cards_of_one_size_are_known_by_name_for_slopes_only() -> None:
+    found = made(reading(available=-3.21, weights=1.17), engine=EngineFacts(version="0.11.0", utilization=0.2, card="NVIDIA GeForce RTX 5090"))
+    assert "total_bytes" in found.derived
+    assert found.residual_bytes is None
+    assert size_of_card("NVIDIA GeForce RTX 4060 Ti") is None, "there are two sizes of it"
+
+
+def test_facts_of_a_wrong_type_count_as_not_known() -> None:
+    facts = Facts(
+        [
+            Fact("engine.gpu_memory_utilization", 90.0),
+            Fact("engine.max_model_len", -1),
+            Fact("engine.max_num_seqs", True),
+            Fact("engine.version", "v0.22.1rc1.dev3+gabc"),
+            Fact("failure.phase", "nowhere"),
+            Fact("engine.cpu_offload_gb", 4),
+        ]
+    )
+    found = engine_facts(facts)
+    assert (found.utilization, found.max_model_len, found.max_num_seqs, found.phase) == (None, None, None, None)
+    assert found.release == (0, 22, 1)
+    assert found.cpu_offload_gb == 4.0
+    assert engine_facts(Facts([Fact("failure.phase", "weights")])).phase is Phase.WEIGHTS
+
+
+def test_the_json_names_every_field_of_the_contract_and_no_other() -> None:
+    found = to_json(made(reading(**WHOLE, available=51.5)))
+    assert found is not None
+    assert set(found) == {
+        "rank", "ranks_seen", "total_bytes", "free_at_start_bytes", "utilization", "requested_bytes", "weights_bytes", "activation_peak_bytes", "non_torch_bytes",
+        "cudagraph_estimate_bytes", "cudagraph_bytes", "available_kv_bytes", "kv_blocks", "kv_tokens", "max_model_len", "max_concurrency", "needed_kv_bytes",
+        "estimated_max_len", "derived", "residual_bytes", "failed",
+    }  # fmt: skip
+
+
+def test_workers_of_one_name_are_told_apart_by_their_number() -> None:
+    found = ledger_of(
+        [
+            "(VllmWorkerProcess pid=11) INFO 04-23 14:48:44 [worker.py:287] model weights take 10.30GiB; non_torch_memory takes 0.33GiB; "
+            "PyTorch activation peak memory takes 1.77GiB; the rest of the memory reserved for KV Cache is 14.26GiB.",
+            "(VllmWorkerProcess pid=12) INFO 04-23 14:48:44 [worker.py:287] model weights take 10.30GiB; non_torch_memory takes 0.33GiB; "
+            "PyTorch activation peak memory takes 1.90GiB; the rest of the memory reserved for KV Cache is 14.13GiB.",
+        ],
+        EngineFacts(version="0.8.5"),
+    )
+    assert found is not None
+    assert found.ranks_seen == 2
+    assert found.available_kv_bytes == gib(14.13)
+
+
+def test_a_forged_number_of_a_thousand_digits_gives_no_reading() -> None:
+    assert ledger_of(["INFO 04-23 14:48:44 [gpu_worker.py:1] Available KV cache memory: " + "9" * 1000 + " GiB"], EngineFacts()) is None
+    assert readings(()) == ()
+
+
+sizes = st.integers(min_value=-(2**62), max_value=2**62)
+values = st.dictionaries(st.sampled_from(sorted(FIELDS)), sizes | st.floats(allow_nan=False, min_value=-1e6, max_value=1e6), max_size=12)
+
+
+@given(st.lists(st.builds(LedgerReading, st.sampled_from(["vllm.ledger.any", "vllm.no_cache_blocks", "vllm.context_exceeds_cache"]), values, st.sampled_from(["", "Worker_TP0", "EngineCore", "VllmWorkerProcess 3"])), max_size=6))
+def test_no_numbers_whatever_break_it(given_readings: list[LedgerReading]) -> None:
+    for version in ("", "0.6.4", "0.9.1", "0.22.0"):
+        found = build(given_readings, EngineFacts(version=version, max_model_len=4096, listed_total_bytes=24 * GIB))
+        assert found is None or to_json(found) is not None
