@@ -28,7 +28,7 @@ def plain_attention(values: Mapping[str, int | float], engine: EngineFacts) -> b
     if is_v0(values, engine):
         return True
     tokens, length, concurrency = values.get("kv_tokens"), values.get("max_model_len"), values.get("max_concurrency")
-    if tokens and length and concurrency is not None:
+    if tokens and length and length > 0 and concurrency is not None:
         if abs(tokens / length - concurrency) > 0.011 + 0.003 * concurrency:
             return False
         if engine.before(20) or engine.hybrid is False:  # later versions print the tokens as concurrency x length: equality proves nothing
@@ -39,7 +39,7 @@ def plain_attention(values: Mapping[str, int | float], engine: EngineFacts) -> b
 def _linear(values: Mapping[str, int | float]) -> bool | None:
     """Whether the printed longest length is the one that a linear need gives. Small fixed parts (under 1 %) pass."""
     needed, available, length, longest = (values.get(name) for name in ("needed", "available", "max_model_len", "estimated_max_len"))
-    if not (needed and length and longest and available and available > 0):
+    if not (needed and length and longest and available) or min(needed, length, available) <= 0:
         return None
     expected = available / needed * length
     slack = _HALF / available + _HALF / needed + 0.003 + 16 / expected
@@ -53,7 +53,7 @@ def bytes_per_token(values: Mapping[str, int | float], engine: EngineFacts) -> f
     needed, length = values.get("needed"), values.get("max_model_len")
     available, tokens = values.get("available"), values.get("kv_tokens")
     found: list[tuple[float, float]] = []  # relative error, bytes a token
-    if needed and length:
+    if needed and length and length > 0:
         found.append((_HALF / needed, needed / _blocks(length, block_size(values, engine))))
     if available and tokens and available > 0 and not values.get("tokens_of_other_rank"):
         found.append((_HALF / available + 8 / tokens, available / tokens))
@@ -64,7 +64,8 @@ def bytes_per_token(values: Mapping[str, int | float], engine: EngineFacts) -> f
 
 def block_size(values: Mapping[str, int | float], engine: EngineFacts) -> int:
     """Tokens in a block: as set or printed, else 16."""
-    return int(engine.block_size or values.get("block_size") or 16)
+    size = int(engine.block_size or values.get("block_size") or 16)
+    return size if 0 < size <= 65536 else 16
 
 
 def _blocks(length: float, block: int) -> int:

@@ -16,7 +16,7 @@ from bot.units import GIB, gib
 from tests.diagnosis.real_ledgers import ledger_of
 
 
-def reading(process: str = "", rank: int | None = None, key: str = "vllm.ledger.any", **values: float) -> LedgerReading:
+def reading(process: str = "", rank: int | None = None, key: str = "vllm.ledger.any", /, **values: float) -> LedgerReading:
     """Sizes in GiB, counts and shares as they are."""
     counts = {"blocks", "cpu_blocks", "kv_tokens", "max_model_len", "estimated_max_len", "block_size"}
     shares = {"utilization", "utilization_without_estimate", "utilization_to_keep", "max_concurrency"}
@@ -141,7 +141,7 @@ def test_what_the_engine_compared_is_the_cache_that_counts() -> None:
     found = made(
         reading("Worker_TP0", 0, available=11.0),
         reading("Worker_TP1", 1, available=10.58),
-        reading("EngineCore_DP0", key="vllm.context_exceeds_cache", needed=24.0, available=10.58, max_model_len=131072, estimated_max_len=57776),
+        reading("EngineCore_DP0", None, "vllm.context_exceeds_cache", needed=24.0, available=10.58, max_model_len=131072, estimated_max_len=57776),
     )
     assert found.rank == 1
     assert found.available_kv_bytes == gib(10.58)
@@ -149,12 +149,12 @@ def test_what_the_engine_compared_is_the_cache_that_counts() -> None:
 
 
 def test_a_refusal_by_a_hair_is_a_refusal_even_when_both_numbers_print_alike() -> None:
-    found = made(reading("EngineCore", key="vllm.free_below_request", free_at_start=13.59, total=15.99, utilization=0.85, requested=13.59))
+    found = made(reading("EngineCore", None, "vllm.free_below_request", free_at_start=13.59, total=15.99, utilization=0.85, requested=13.59))
     assert found.failed == REQUESTED_OVER_FREE
 
 
 def test_the_hint_after_a_whole_start_is_no_refusal() -> None:
-    found = made(reading(key="vllm.ledger.hint_budget", free_at_start=78.57, total=79.18, utilization=0.9, requested=71.26))
+    found = made(reading("", None, "vllm.ledger.hint_budget", free_at_start=78.57, total=79.18, utilization=0.9, requested=71.26))
     assert found.failed is None
 
 
@@ -179,7 +179,7 @@ def test_a_cache_fixed_in_bytes_is_the_cache() -> None:
 def test_a_length_that_fits_is_computed_where_the_release_printed_none() -> None:
     found = made(
         reading(kv_tokens=16_384, available=2.0, max_concurrency=0.5, max_model_len=32_768),
-        reading(key="vllm.context_exceeds_cache", needed=4.0, available=2.0, max_model_len=32_768),
+        reading("", None, "vllm.context_exceeds_cache", needed=4.0, available=2.0, max_model_len=32_768),
         engine=EngineFacts(version="0.8.3"),
     )
     assert found.estimated_max_len == 16_384
