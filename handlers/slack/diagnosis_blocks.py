@@ -191,7 +191,7 @@ def predicted(page: Page, numbers: Predicted | None) -> str:
         parts.append(f"{page.label('at_once')} {numbers.max_concurrency:.2f}")
     if numbers.free_bytes is not None:
         parts.append(f"{page.label('left_free')} {in_gib(numbers.free_bytes):.2f} GiB")
-    return ", ".join(parts)
+    return page.label("comma").join(parts)
 
 
 def _button_of(case: Case, page: Page, index: int) -> Block | None:

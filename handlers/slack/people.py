@@ -6,15 +6,17 @@ Answers are kept for at most a minute (usergroups.users.list allows some 20 call
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.errors import Permanent
+from bot.errors import Permanent, WorldError
 from bot.model import Person
 from handlers.slack.errors import calling
 
 KEPT_S = 60.0
+WORTH_WAITING_S = 0.8  # of the three seconds that Slack gives an answer
 
 
 class SlackPeople:
@@ -25,6 +27,7 @@ class SlackPeople:
         self._kept_s = min(kept_s, KEPT_S)
         self._kept: dict[str, tuple[float, Any]] = {}
         self._lock = threading.Lock()
+        self._asking = ThreadPoolExecutor(8, thread_name_prefix="slack-people")
 
     def person(self, actor_id: str) -> Person:
         """Raises Temporary when Slack does not answer, Permanent when it knows nobody of that id."""
@@ -37,10 +40,15 @@ class SlackPeople:
         return found
 
     def language(self, actor_id: str) -> str:
-        """The language of somebody we asked about before, without asking now; English else."""
+        """The language to answer somebody in at once: an old answer is good enough, a new one is waited for only shortly; English else."""
         with self._lock:
             kept = self._kept.get(f"person:{actor_id}")
-        return kept[1].language if kept else "en"
+        if kept:
+            return str(kept[1].language)
+        try:
+            return self._asking.submit(self.person, actor_id).result(timeout=WORTH_WAITING_S).language
+        except (TimeoutError, WorldError):
+            return "en"
 
     def _cached(self, key: str, ask: Callable[[], Any]) -> Any:
         with self._lock:

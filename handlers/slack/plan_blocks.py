@@ -7,7 +7,6 @@ from bot.model import Case, Difference, Operation, Outcome, Remediation, Rollout
 from bot.units import duration
 from handlers.messages import Trusted
 from handlers.slack import kit
-from handlers.slack.diagnosis_blocks import predicted
 from handlers.slack.kit import Block
 from handlers.slack.page import Page
 
@@ -34,9 +33,6 @@ def plan(page: Page, plan_id: str) -> list[Block]:
     blocks = [kit.section(title), *kit.rich([kit.preformatted(remediation.diff, _DIFF)] if remediation.diff else [])]
     steps, notes = _steps(page, remediation), "\n".join(page.text(note) for note in remediation.notes)
     blocks += [kit.section(each) for each in (steps, notes) if each]
-    effect = predicted(page, remediation.expects.predicted)
-    if effect:
-        blocks.append(kit.section(page.say("plan_effect", effect=effect)))
     blocks.append(kit.context(page.say("plan_digest", digest=remediation.digest[:12], risk=page.label(f"risk_{remediation.risk}"))))
     whole = len(title) <= kit.SECTION and len(remediation.diff) <= _DIFF and max(len(steps), len(notes)) <= kit.SECTION
     return [*blocks, *_decision(page, operation, whole=whole)]

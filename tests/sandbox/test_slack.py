@@ -69,6 +69,7 @@ def error(call: Any, **arguments: Any) -> str:
         ({"channel": CHANNEL, "text": "x", "metadata": {"event_type": 1}}, "invalid_metadata_format"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:The top-level `text` argument")
 def test_a_post_that_slack_would_refuse_is_refused(api: WebClient, slack: FakeSlack, arguments: dict[str, Any], word: str) -> None:
     assert error(api.chat_postMessage, **arguments) == word
     assert slack.messages(CHANNEL) == []

@@ -89,6 +89,10 @@ def test_two_commands_of_one_person_are_two_cases(world: World) -> None:
     assert len(world.desk.requests) == 2
 
 
+def test_the_receipt_is_in_the_language_of_who_asked(world: World) -> None:
+    assert world.slack.command("Wei", "gpu-oncall", "check pod-x").text == "正在检查 `pod-x`。结果将发在本频道。"
+
+
 # ---------------------------------------------------------------- mentions
 
 
@@ -146,29 +150,29 @@ def test_a_refused_click_is_told_to_who_clicked(world: World) -> None:
 
 def test_a_rejection_asks_why_first(world: World) -> None:
     ts = posted(world, State.AWAITING_APPROVAL)
-    world.slack.click("Wei", CHANNEL, ts, "Reject...")
+    world.slack.click("Jo", CHANNEL, ts, "Reject...")
     assert world.desk.presses == []
-    assert eventually(lambda: world.slack.views("Wei")[0]).body["title"]["text"] == "Reject the plan"
-    world.slack.submit("Wei", {"reason": "not before the demo"})
+    assert eventually(lambda: world.slack.views("Jo")[0]).body["title"]["text"] == "Reject the plan"
+    world.slack.submit("Jo", {"reason": "not before the demo"})
     press = world.desk.presses[0]
     assert (press.button_id, press.reason, press.conversation.channel) == ("id-reject", "not before the demo", CHANNEL)
-    assert world.slack.views("Wei") == []
+    assert world.slack.views("Jo") == []
 
 
 def test_a_rejection_without_a_reason_stays_open(world: World) -> None:
-    world.slack.click("Wei", CHANNEL, posted(world, State.AWAITING_APPROVAL), "Reject...")
-    eventually(lambda: world.slack.views("Wei")[0])
-    world.slack.submit("Wei", {"reason": "   "})
+    world.slack.click("Jo", CHANNEL, posted(world, State.AWAITING_APPROVAL), "Reject...")
+    eventually(lambda: world.slack.views("Jo")[0])
+    world.slack.submit("Jo", {"reason": "   "})
     assert world.desk.presses == []
-    assert world.slack.views("Wei")[0].errors == {"reason": "Say why in a few words."}
+    assert world.slack.views("Jo")[0].errors == {"reason": "Say why in a few words."}
 
 
 def test_a_refused_rejection_is_said_in_the_modal(world: World) -> None:
-    world.slack.click("Wei", CHANNEL, posted(world, State.AWAITING_APPROVAL), "Reject...")
-    eventually(lambda: world.slack.views("Wei")[0])
+    world.slack.click("Jo", CHANNEL, posted(world, State.AWAITING_APPROVAL), "Reject...")
+    eventually(lambda: world.slack.views("Jo")[0])
     world.desk.refuse_with = Refused("expired", {"at": "10:42"})
-    world.slack.submit("Wei", {"reason": "no"})
-    assert "the approval expired at 10:42" in world.slack.views("Wei")[0].errors["reason"]
+    world.slack.submit("Jo", {"reason": "no"})
+    assert "the approval expired at 10:42" in world.slack.views("Jo")[0].errors["reason"]
 
 
 def test_the_shortcut_fills_in_the_target_that_the_alert_names(world: World) -> None:

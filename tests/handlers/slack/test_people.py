@@ -46,9 +46,22 @@ def test_who_slack_does_not_know_is_an_error(people: SlackPeople) -> None:
 
 
 def test_the_language_is_that_of_their_slack(people: SlackPeople) -> None:
-    assert people.language("U03WEI") == "en"  # nobody asked yet
     assert people.person("U03WEI").language == "zh"
     assert people.language("U03WEI") == "zh"
+
+
+def test_a_language_that_slack_does_not_say_is_english(people: SlackPeople, slack: FakeSlack) -> None:
+    slack.break_before("users.info")
+    assert people.language("U03WEI") == "en"
+    assert people.language("U03WEI") == "zh"
+
+
+def test_an_old_language_is_good_enough(people: SlackPeople, slack: FakeSlack, time: Time) -> None:
+    people.person("U03WEI")
+    time.now = 3600.0
+    slack.break_before("users.info")
+    assert people.language("U03WEI") == "zh"
+    assert len(slack.calls("users.info")) == 1
 
 
 def test_members_of_a_group(people: SlackPeople) -> None:
