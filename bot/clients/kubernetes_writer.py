@@ -39,7 +39,7 @@ class KubernetesWriter:
 
         Temporary (no answer, broken connection) leaves open whether it was applied: look at the object before sending it again.
         """
-        query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict"), *_dry(dry_run)]
+        query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict"), *([("dryRun", "All")] if dry_run else [])]
         try:
             return self._rest.json("PATCH", self._path(ref), query, body=[dict(one) for one in operations], content_type=JSON_PATCH)
         except Rejected as wrong:
@@ -51,12 +51,12 @@ class KubernetesWriter:
         """Deletes the pod if it still has `ref.uid`. Raises NotFound when it is gone, Conflict when it is another one by now."""
         if ref.kind != "Pod" or not ref.uid:
             raise Rejected(f"{self.name}: only a pod is deleted, and only by its UID, not {ref}")
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}
-        self._rest.json("DELETE", self._path(ref), _dry(dry_run), body=body)
+        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}
+        if dry_run:
+            # in the body: the API server does not look at the query of a DELETE that has a body, and would delete for real
+            body["dryRun"] = ["All"]
+        self._rest.json("DELETE", self._path(ref), body=body)
 
     def _path(self, ref: ObjectRef) -> str:
         return self._rest.path(ref.api_version, ref.kind, ref.namespace, ref.name)
 
-
-def _dry(dry_run: bool) -> list[tuple[str, str]]:
-    return [("dryRun", "All")] if dry_run else []
