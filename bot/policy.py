@@ -20,7 +20,7 @@ Keys of the refusals (`playbooks/messages/<language>/<key>.j2`) and their parame
                   frozen                who, at: the kill switch is on
     approval      not_approver          who: ids of the groups and people who may
                   second_person_asked   (none): who asked for the check may not approve
-                  second_person_applied (none): who pressed Apply or chose the size may not approve
+                  second_person_applied  (none): who pressed Apply or chose the size may not approve
                   expired               at
                   clock_moved           (none): the clock is before the time of the request
     switch        not_unfreezer         (none): only an approver turns writing on again

@@ -22,7 +22,7 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
     no_writer           cluster: it has no writing credentials
     target_not_found    target, nearest (may be empty)
     target_ambiguous    target, candidates (one a line)
-    alert_names_nothing title, looked_for
+    alert_names_nothing  title, looked_for
     cannot_look         target, reason
     wrong_input         what
     changed             what: the object is not what it was at the preview; `case.differences` has the details
