@@ -118,7 +118,7 @@ def _parts(stream: BinaryIO, block: int) -> Iterator[_Part]:
             yield _Part(data[:cut], line, seen, head, cut - seen)
             line += data.count(b"\n", 0, cut)
             rest, seen, head = data[cut:], 0, b""
-        elif len(data) > block:
+        elif len(data) > max(block, 2 * OVERLAP):
             yield _Part(data, line, seen, head, len(data) - seen)
             head = head or data[:OVERLAP]
             rest, seen = data[-OVERLAP:], OVERLAP

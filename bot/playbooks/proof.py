@@ -99,8 +99,8 @@ def _of_messages(file: str, document: Mapping[str, Any], messages: Mapping[str, 
             continue
         seen[item["id"]] = file
         yield from ((here + path, what) for path, what in _of_message(messages[item["id"]]))
-        examples = document.get("examples") or ({} if family else [])
-        misses = document.get("not") or ({} if family else [])
+        examples: Any = document.get("examples") or ({} if family else [])
+        misses: Any = document.get("not") or ({} if family else [])
         lines = examples.get(item["id"], []) if family else examples
         yield from _examples(messages[item["id"]], lines, ("examples", item["id"]) if family else ("examples",))
         yield from _misses(messages[item["id"]], misses.get(item["id"], []) if family else misses, ("not", item["id"]) if family else ("not",))
@@ -233,7 +233,8 @@ def _of_signature(file: str, document: Mapping[str, Any], names: set[str], remed
             if isinstance(item, dict):
                 yield from (((key, index, part, fact), f"no fact {fact!r}") for part in ("if", "unless") for fact in item.get(part) or {} if not _known(fact, names))
     made = read.signature(document, f"{folder}/{Path(file).stem}")
-    for text in [made.says, *(part.why for part in (*made.remedies, *made.will_not_help) if part.why), *(text for text in made.quotes.values() if text)]:
+    reasons = [*(part.why for part in made.remedies), *(part.why for part in made.will_not_help), *made.quotes.values()]
+    for text in [made.says, *(reason for reason in reasons if reason is not None)]:
         yield from _placeholders(text, names)
     yield from _verdicts(made, document.get("examples"))
 
@@ -281,7 +282,8 @@ def match(messages: tuple[LogMessage, ...], line: str) -> list[tuple[LogMessage,
     """Every message that a pasted line is, with its fields."""
     scan = Scanner(messages).scan(BytesIO(line.encode()))
     made = [(hit.message, found) for hit in scan.hits if (found := event(hit, "line")) is not None]
-    return [(message, dict(found.fields)) for message, found in {message.id: (message, found) for message, found in made}.values()]
+    unique = {message.id: (message, dict(found.fields)) for message, found in made}
+    return sorted(unique.values(), key=lambda pair: pair[0].tier)
 
 
 __all__ = ["HEALTHY", "match", "mistakes", "slowest"]

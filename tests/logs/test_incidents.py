@@ -1,0 +1,130 @@
+"""Which run is the incident, which line its root: order decides, not words."""
+
+from io import BytesIO
+
+import pytest
+
+from bot.logs.events import events
+from bot.logs.incidents import Incident, understand
+from bot.model import Phase
+from bot.playbooks import load
+
+KNOWLEDGE = load()
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB. GPU 0 has a total capacity of 22.36 GiB of which 120.88 MiB is free. "
+    "Including non-PyTorch memory, this process has 22.24 GiB memory in use. Of the allocated memory 21.10 GiB is allocated by PyTorch, and 41.20 MiB is "
+    "reserved by PyTorch but unallocated."
+)
+NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
+READY = "INFO:     Application startup complete."
+START = "INFO 11-30 09:00:00 [api_server.py:1351] vLLM API server version 0.11.0"
+DEAD = "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+SHUTDOWN = "(APIServer pid=1) INFO 11-30 09:12:00 [launcher.py:110] [shutdown] API server: shutdown triggered"
+
+
+def incident(*lines: str) -> Incident:
+    scan = KNOWLEDGE.scanner.scan(BytesIO("\n".join(lines).encode()))
+    return understand(events(scan.hits, "container.log"), "container.log", scan)
+
+
+def test_an_orderly_shutdown_that_prints_engine_dead_is_no_failure() -> None:
+    found = incident(START, READY, SHUTDOWN, DEAD, "INFO:     Application shutdown complete.")
+    assert found.root is None
+    assert found.shutdown is not None
+
+
+def test_a_failure_before_the_shutdown_stays_the_root() -> None:
+    found = incident(START, READY, "  File a.py, line 3, in execute_model", OOM, DEAD, SHUTDOWN)
+    assert found.root is not None
+    assert found.root.id == "torch.oom"
+    assert found.phase is Phase.SERVING
+
+
+def test_the_last_of_several_attempts_is_the_incident() -> None:
+    found = incident(START, NO_BLOCKS, "RuntimeError: Engine core initialization failed. See root cause above.", START, "OSError: [Errno 98] Address already in use")
+    assert found.attempts == 2
+    assert found.root is not None
+    assert found.root.message.kind == "port_in_use"
+    assert [event.message.kind for event in found.earlier] == ["no_cache_blocks"]
+
+
+def test_a_failed_attempt_before_a_healthy_one_is_history() -> None:
+    found = incident(START, NO_BLOCKS, START, READY)
+    assert found.root is None
+    assert found.ready is not None
+
+
+def test_an_engine_of_the_same_name_and_another_number_is_another_attempt() -> None:
+    found = incident(
+        f"(EngineCore_DP0 pid=22384) ERROR 09-14 12:11:43 [core.py:708] {NO_BLOCKS}",
+        "(Worker pid=22632) ERROR 09-14 12:15:42 [m.py:671] RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please",
+        "(EngineCore_DP0 pid=22614) ERROR 09-14 12:15:42 [core.py:708] EngineCore failed to start.",
+    )
+    assert found.root is not None
+    assert found.root.message.kind == "sampler_warmup_oom"
+
+
+@pytest.mark.parametrize("follower", [DEAD, "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)", "RuntimeError: cancelled"])
+def test_followers_of_other_ranks_are_never_the_root(follower: str) -> None:
+    found = incident(
+        START,
+        f"(Worker_TP1 pid=12) ERROR 11-30 09:01:00 [m.py:1] {follower}",
+        f"(Worker_TP0 pid=11) ERROR 11-30 09:01:00 [m.py:1] {OOM}",
+        f"(Worker_TP2 pid=13) ERROR 11-30 09:01:01 [m.py:1] {follower}",
+    )
+    assert found.root is not None
+    assert (found.root.id, found.root.prefix.rank) == ("torch.oom", 0)
+
+
+def test_the_first_failing_rank_is_named() -> None:
+    found = incident(START, f"(Worker_TP3 pid=12) ERROR 11-30 09:01:00 [m.py:1] {OOM}", f"(Worker_TP0 pid=11) ERROR 11-30 09:01:02 [m.py:1] {OOM}")
+    assert found.root is not None
+    assert found.root.prefix.rank == 3
+
+
+@pytest.mark.parametrize(
+    ("frames", "phase", "purpose"),
+    [
+        (["line 3, in load_model", "line 81, in create_weights"], Phase.WEIGHTS, "weights_creation"),
+        (["line 3, in load_model", "line 9, in process_weights_after_loading"], Phase.WEIGHTS, "repacking"),
+        (["line 3, in determine_available_memory", "line 3, in profile_run", "line 9, in execute_model"], Phase.PROFILING, ""),
+        (["line 3, in profile_run", "line 9, in get_multimodal_embeddings"], Phase.PROFILING, "multimodal_encoder"),
+        (["line 3, in profile_run", "line 9, in _dummy_sampler_run"], Phase.WARMUP, "sampler"),
+        (["line 3, in compile_or_warm_up_model", "line 9, in capture_model", "line 9, in _dummy_run"], Phase.GRAPH_CAPTURE, "graph_capture"),
+        (["line 3, in initialize_from_config", "line 9, in _allocate_kv_cache_tensors"], Phase.CACHE_ALLOCATION, "cache"),
+        (["line 3, in execute_model", "line 9, in _get_prompt_logprobs_dict"], Phase.SERVING, "prompt_logprobs"),
+        (["line 3, in wake_up"], Phase.SERVING, "wake_up"),
+    ],
+)
+def test_the_stack_says_where_it_failed_and_for_what(frames: list[str], phase: Phase, purpose: str) -> None:
+    found = incident(START, "Traceback (most recent call last):", *(f'  File "/opt/vllm/x.py", {frame}' for frame in frames), OOM)
+    assert (found.phase, found.purpose, found.basis) == (phase, purpose, "stack")
+
+
+def test_a_stack_of_another_process_says_nothing_of_this_one() -> None:
+    found = incident(
+        START,
+        '(Worker_TP1 pid=12) ERROR 11-30 09:01:00 [m.py:1]   File "x.py", line 3, in load_model',
+        "(Worker_TP0 pid=11) INFO 11-30 09:01:00 [m.py:1] Capturing CUDA graphs (decode, FULL):   0%",
+        f"(Worker_TP0 pid=11) ERROR 11-30 09:01:00 [m.py:1] {OOM}",
+    )
+    assert (found.phase, found.basis) == (Phase.GRAPH_CAPTURE, "marker")
+
+
+def test_two_servers_in_one_file_are_kept_apart() -> None:
+    found = incident(f"chat  | {START}", f"embed  | {START}", f"chat  | {READY}", f"embed  | {NO_BLOCKS}", "embed exited with code 1")
+    assert found.root is not None
+    assert found.root.prefix.service == "embed"
+    assert "chat" in found.neighbours
+
+
+def test_an_error_that_the_start_survived_is_no_root() -> None:
+    found = incident(START, "ImportError: libcudart.so.12: cannot open shared object file", READY)
+    assert found.root is None
+
+
+def test_a_silent_death_shows_only_its_wrapper() -> None:
+    found = incident(START, "INFO 11-30 09:00:10 [g.py:1] Starting to load model /models/m...", "RuntimeError: Engine core initialization failed. See root cause above.")
+    assert found.root is None
+    assert found.wrapped is not None
+    assert found.reached is Phase.WEIGHTS
