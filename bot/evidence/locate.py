@@ -4,6 +4,7 @@
 workload's pods it takes the one that failed last. It reads names and owners only; evidence is `collect`'s.
 """
 
+import contextlib
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -172,10 +173,32 @@ def _nothing(wanted: TargetQuery, kind: str, clusters: Mapping[str, ClusterReade
             continue
         for item in items:
             names.setdefault(str(item["metadata"]["name"]), _Match(cluster, reader, item).words(len(clusters) > 1))
-    nearest = [names[name] for name in difflib.get_close_matches(wanted.name, names, n=5, cutoff=0.5)]
+    nearest = _nearest(wanted.name, names)
     where = f" in namespace {wanted.namespace}" if wanted.namespace else ""
-    hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+    hint = _elsewhere(wanted, kind, clusters) or (f"; nearest: {', '.join(nearest)}" if nearest else "")
     return TargetNotFound(f"no {kind} is called {wanted.name!r}{where} (nor begins so){hint}", nearest)
+
+
+def _nearest(word: str, names: Mapping[str, str]) -> list[str]:
+    """The words for the names that are most like `word`, also by their beginning: people leave out what a controller appends."""
+    keys: dict[str, str] = {}
+    for name, words in names.items():
+        for key in (name, name.rsplit("-", 1)[0], name.rsplit("-", 2)[0], name[: len(word)]):
+            keys.setdefault(key, words)
+    found = [keys[key] for key in difflib.get_close_matches(word, keys, n=10, cutoff=0.6)]
+    return list(dict.fromkeys(found))[:5]
+
+
+def _elsewhere(wanted: TargetQuery, kind: str, clusters: Mapping[str, ClusterReader]) -> str:
+    """A workload or node of exactly that name, when a pod was asked for."""
+    if kind != "Pod":
+        return ""
+    for other, form in (("Deployment", "deploy"), ("StatefulSet", "sts"), ("Node", "node")):
+        for reader in clusters.values():
+            with contextlib.suppress(WorldError):
+                if _named(wanted, other, reader, exact=True):
+                    return f"; there is a {other} of that name: {form}/{wanted.name}"
+    return ""
 
 
 def _pod_of(match: _Match, kind: str) -> Json:

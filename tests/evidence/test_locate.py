@@ -110,6 +110,24 @@ def test_no_match_suggests_the_nearest_names() -> None:
     assert "no Pod is called 'chat-7d9f-x2y'" in str(nothing.value)
 
 
+def test_typing_mistake_in_the_workloads_part_of_a_name_is_understood() -> None:
+    with pytest.raises(TargetNotFound) as nothing:
+        find("chxt")
+    assert nothing.value.nearest[0].startswith("llm/chat-7d9f-")
+
+
+def test_node_that_was_taken_for_a_pod_is_named() -> None:
+    with pytest.raises(TargetNotFound, match="there is a Node of that name: node/gpu-10"):
+        find("gpu-10")
+
+
+def test_workload_without_pods_that_was_taken_for_a_pod_is_named() -> None:
+    world = cluster()
+    world.objects = [item for item in world.objects if item["kind"] != "Pod"]
+    with pytest.raises(TargetNotFound, match="there is a StatefulSet of that name: sts/embed"):
+        find("embed", one=world)
+
+
 def test_wrong_namespace_suggests_the_right_one() -> None:
     with pytest.raises(TargetNotFound) as nothing:
         find("nowhere/chat-7d9f-x2x")
