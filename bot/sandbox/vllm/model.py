@@ -41,7 +41,7 @@ MODELS = {
     # Long prompts while serving take more than the profile saw.
     "/models/code-14b": Model(weights_gib=27.51, kv_bytes_per_token=196_608, context=32_768, peak_gib=1.6, burst_gib=2.0, load_s=35, layers=48, shards=6),
     # Its graphs are large: at a high utilisation nothing is left for them.
-    "/models/moe-30b": Model(weights_gib=30.2, kv_bytes_per_token=98_304, context=32_768, peak_gib=1.9, graph_gib=2.6, load_s=50, layers=48, shards=16),
+    "/models/moe-30b": Model(weights_gib=30.2, kv_bytes_per_token=98_304, context=32_768, peak_gib=1.9, graph_gib=2.0, load_s=50, layers=48, shards=16),
     # Needs much host memory while it loads.
     "/models/embed-7b": Model(
         weights_gib=14.2, kv_bytes_per_token=57_344, context=8_192, peak_gib=1.1, graph_gib=0.4, host_gib=29.0, load_s=30, layers=28, shards=4
