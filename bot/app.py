@@ -164,7 +164,10 @@ class Application:
         except WorldError as wrong:
             raise BadSettings([f"slack.bot_token: {wrong} (asked whose it is; slack.home_team set by hand spares the question)"]) from wrong
         people = SlackPeople(client, home)
-        return _Slack(SlackChat(client, people, language=self.settings.language, approvers=self.policy.named_approvers), people, client)
+        chat = SlackChat(
+            client, people, language=self.settings.language, approvers=self.policy.named_approvers, second_person=self.policy.needs_second_person
+        )
+        return _Slack(chat, people, client)
 
     def _shells(self) -> Shells | None:
         return SshShells(self.settings.ssh, commands.on_node) if self.settings.ssh.user else None

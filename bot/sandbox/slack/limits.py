@@ -66,7 +66,10 @@ def shown(blocks: Sequence[Json]) -> str:
         elif block.get("type") == "table":
             lines += [" | ".join(_rich(cell) for cell in row) for row in block.get("rows", [])]
         else:
-            lines += [_unescaped(str(node["text"])) for node in _nodes([block]) if node.get("type") in ("mrkdwn", "plain_text") and "text" in node]
+            faces = {name: value for name, value in block.items() if name not in ("elements", "accessory")} if block.get("type") != "context" else block
+            lines += [_unescaped(str(node["text"])) for node in _nodes(faces) if node.get("type") in ("mrkdwn", "plain_text") and "text" in node]
+            there = " ".join(f"[{button['text']['text']}]" for button in buttons([block])) if block.get("type") in ("actions", "section") else ""
+            lines += [there] if there else []
     return "\n".join(lines)
 
 

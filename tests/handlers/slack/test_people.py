@@ -2,8 +2,11 @@
 
 import pytest
 
-from bot.errors import NotFound, Permanent, Temporary
+from bot.errors import NotFound, Permanent, Refused, Temporary
+from bot.model import Words
+from bot.policy import Policy
 from bot.sandbox.slack import TEAM, FakeSlack
+from handlers.slack import wording
 from handlers.slack.chat import client
 from handlers.slack.people import SlackPeople
 
@@ -97,3 +100,17 @@ def test_an_old_answer_does_not_stand_in_for_a_failing_slack(people: SlackPeople
     slack.break_before("usergroups.users.list")
     with pytest.raises(Temporary):
         people.members("S01ONCALL")
+
+
+@pytest.mark.parametrize(
+    ("person", "line"),
+    [
+        ("U04GIL", "Refused: guests may not use oombot."),
+        ("U05STRANGER", "Refused: people of another organisation may not use oombot."),
+        ("U06ROBOT", "Refused: bots may not use oombot."),
+    ],
+)
+def test_who_is_refused_is_told_so_in_one_line(people: SlackPeople, person: str, line: str) -> None:
+    with pytest.raises(Refused) as refused:
+        Policy.check_person(people.person(person))
+    assert wording.say(Words(refused.value.key, refused.value.parameters), "en") == line
