@@ -3,6 +3,7 @@
 import math
 
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, REQUESTED_OVER_FREE
+from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_utilization import SHORT, wrong_estimate
 from bot.diagnosis.sizing_whatif import what_if
@@ -27,15 +28,18 @@ def lower_sequences(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impos
     if now is not None and now <= 1:
         return Impossible(remedy, "lower", Text("It is at 1 already.", "已经是 1。"))
     known = now if now is not None else _default_sequences(engine)
+    assumed = now is None and engine.release is None
     to = max(1, known // 2)
     effect = Text(f"At most {to} requests are computed at once, and warm-up uses {to} instead of {known}.", f"最多同时计算 {to} 个请求，预热用 {to} 个而不是 {known} 个。")
-    return Sized(remedy, "lower", effect, known, to, None, _HALF, cost=2)
+    return Sized(remedy, "lower", effect, None if assumed else known, to, None, _HALF, cost=2)
 
 
 def _default_sequences(engine: EngineFacts) -> int:
-    """256, except for releases that choose 1024 for large cards."""
-    large = (engine.device_total_bytes or engine.listed_total_bytes or 0) >= 70 * GIB
-    return 1024 if large and engine.at_least(8, 5) else 256
+    """256, except for the first V1 releases (1024) and later ones on large cards that are no A100."""
+    large = (engine.device_total_bytes or engine.listed_total_bytes or size_of_card(engine.card) or 0) >= 70 * GIB
+    if engine.v0 is False and engine.at_least(8) and engine.before(8, 5):
+        return 1024
+    return 1024 if large and engine.at_least(8, 5) and "a100" not in engine.card.lower() else 256
 
 
 def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
@@ -63,7 +67,7 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
 
 def _default_batch(engine: EngineFacts) -> int:
     """2048 tokens, except for V1 servers on large cards."""
-    large = (engine.device_total_bytes or engine.listed_total_bytes or 0) >= 70 * GIB
+    large = (engine.device_total_bytes or engine.listed_total_bytes or size_of_card(engine.card) or 0) >= 70 * GIB
     return 8192 if large and engine.v0 is False else 2048
 
 

@@ -9,13 +9,13 @@ import math
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
+from bot.diagnosis.sizing_steps import REMEDY, at_already, step_down, step_up
 from bot.diagnosis.sizing_whatif import what_if
 from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
 from bot.model import Ledger, Phase, Text
 from bot.units import GIB, MIB, gib, show
 
-REMEDY = "gpu_memory_utilization"
 SHORT = (NEEDED_OVER_AVAILABLE, NOTHING_LEFT, LENGTH_OVER_TOKENS)
 DRIVER = gib(0.6)  # what the driver holds of an empty card
 _HIGHEST = 0.98  # above it nothing is left for peaks
@@ -31,7 +31,10 @@ def raise_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
     if engine.unified_memory:
         return Sized(REMEDY, "raise", _unified(), from_value=in_force(ledger, engine))
     if ledger is None or ledger.total_bytes is None or ledger.available_kv_bytes is None or in_force(ledger, engine) is None:
-        return _step_up(ledger, engine)
+        short = None
+        if ledger is not None and ledger.available_kv_bytes is not None and ledger.failed in SHORT:
+            short = (ledger.needed_kv_bytes or 0) - ledger.available_kv_bytes
+        return step_up(ledger, in_force(ledger, engine), short)
     return _computed_raise(ledger, engine)
 
 
@@ -62,7 +65,7 @@ def lower_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
     if ledger is not None and ledger.failed == REQUESTED_OVER_FREE:
         return _below_free(ledger, engine)
     if ledger is None or ledger.total_bytes is None or in_force(ledger, engine) is None:
-        return _step_down(ledger, engine)
+        return step_down(ledger, in_force(ledger, engine))
     return _computed_lower(ledger, engine)
 
 
@@ -103,7 +106,7 @@ def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
                 ),
             )
     to = round(now - step, 4)
-    return _sized("lower", ledger, engine, to) if to >= STEP else Impossible(REMEDY, "lower", _at_already(now))
+    return _sized("lower", ledger, engine, to) if to >= STEP else Impossible(REMEDY, "lower", at_already(now))
 
 
 def _needed(ledger: Ledger) -> int | None:
@@ -230,33 +233,3 @@ def _unified() -> Text:
     )
 
 
-def _at_already(now: float) -> Text:
-    return Text(f"It is at {now:g} already.", f"已经是 {now:g}。")
-
-
-def _why_step(ledger: Ledger | None) -> Text:
-    if ledger is None:
-        return Text("A step of 0.05: the log has no memory ledger to compute it from.", "按 0.05 的步长：日志里没有显存账目可供计算。")
-    return Text("A step of 0.05: the log does not give the size of the card and of the cache.", "按 0.05 的步长：日志没有给出显卡与缓存的大小。")
-
-
-def _step_up(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
-    now = in_force(ledger, engine)
-    to = round((now if now is not None else 0.9) + STEP, 4)
-    if to > 0.975:
-        return Impossible(REMEDY, "raise", Text(f"It is at {now:g} already: what is left of the card is needed beside the budget.", f"已经是 {now:g}：卡上余下的部分要留给预算之外。"))
-    why = _why_step(ledger)
-    effect = Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。")
-    if ledger is not None and ledger.available_kv_bytes is not None and ledger.failed in SHORT:
-        short = (ledger.needed_kv_bytes or 0) - ledger.available_kv_bytes
-        effect = join(effect, Text(f"At least {show(short)} are missing: repeat it until they are there.", f"至少还缺 {show(short)}：可重复直到补足。"))
-    return Sized(REMEDY, "raise", effect, now, min(to, 0.95) if now is None else to, None, why, cost=1)
-
-
-def _step_down(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
-    now = in_force(ledger, engine)
-    to = round((now if now is not None else 0.9) - STEP, 4)
-    if to < STEP:
-        return Impossible(REMEDY, "lower", _at_already(now if now is not None else 0.9))
-    effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")
-    return Sized(REMEDY, "lower", effect, now, to, None, _why_step(ledger), cost=1)

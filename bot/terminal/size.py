@@ -81,7 +81,7 @@ def as_json(found: WhatIf, language: str = "en") -> dict[str, object]:
         "after": to_json(found.after),
         "fits": found.fits,
         "margin_bytes": found.margin_bytes,
-        "notes": [note.say(language) for note in (*found.before.notes, *found.notes)],
+        "notes": [note.say(language) for note in found.notes],
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.diagnosis.ledger import NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, build, to_json
+from bot.diagnosis.ledger import NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, build, shortage, to_json
 from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts, engine_facts
 from bot.diagnosis.ledger_events import readings
@@ -216,13 +216,19 @@ def test_facts_of_a_wrong_type_count_as_not_known() -> None:
     assert engine_facts(Facts([Fact("failure.phase", "weights")])).phase is Phase.WEIGHTS
 
 
-def test_the_json_names_every_field_of_the_contract_and_no_other() -> None:
+def test_a_failed_check_says_by_how_much() -> None:
+    assert shortage(made(reading("", None, "vllm.free_below_request", free_at_start=19.77, total=22.05, utilization=0.9, requested=19.84))) == gib(19.84) - gib(19.77)
+    assert shortage(made(reading(available=-1.05), LedgerReading("vllm.no_cache_blocks", {}))) == gib(1.05)
+    assert shortage(made(reading(available=1.05))) is None
+
+
+def test_the_json_names_every_field_of_the_contract_and_what_is_odd() -> None:
     found = to_json(made(reading(**WHOLE, available=51.5)))
     assert found is not None
     assert set(found) == {
         "rank", "ranks_seen", "total_bytes", "free_at_start_bytes", "utilization", "requested_bytes", "weights_bytes", "activation_peak_bytes", "non_torch_bytes",
         "cudagraph_estimate_bytes", "cudagraph_bytes", "available_kv_bytes", "kv_blocks", "kv_tokens", "max_model_len", "max_concurrency", "needed_kv_bytes",
-        "estimated_max_len", "derived", "residual_bytes", "failed",
+        "estimated_max_len", "derived", "residual_bytes", "failed", "notes",
     }  # fmt: skip
 
 

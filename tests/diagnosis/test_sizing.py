@@ -136,6 +136,15 @@ def test_without_a_ledger_the_step_is_five_hundredths_and_says_why() -> None:
     impossible("gpu_memory_utilization", "raise", None, EngineFacts(utilization=0.95))
 
 
+def test_a_step_is_as_small_as_is_certainly_enough() -> None:
+    hair = Ledger(utilization=0.92, available_kv_bytes=gib(4.25), needed_kv_bytes=gib(4.26), max_model_len=100_000, failed=NEEDED_OVER_AVAILABLE)
+    assert sized("gpu_memory_utilization", "raise", hair, EngineFacts(version="0.24.0")).to_value == 0.95
+    heavy = replace(hair, utilization=0.9, weights_bytes=gib(68.7))
+    assert sized("gpu_memory_utilization", "raise", heavy, EngineFacts(version="0.11.0")).to_value == 0.91
+    far = replace(hair, needed_kv_bytes=gib(9))
+    assert "At least 4.75 GiB are missing" in sized("gpu_memory_utilization", "raise", far, EngineFacts(version="0.24.0")).effect.en
+
+
 def test_on_unified_memory_no_utilisation_is_computed() -> None:
     found = sized("gpu_memory_utilization", "raise", replace(L40S, needed_kv_bytes=gib(11)), replace(V0_11, unified_memory=True))
     assert found.to_value is None

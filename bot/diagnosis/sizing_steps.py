@@ -1,0 +1,57 @@
+"""Steps of utilisation for logs that do not give the size of the card: 0.05, or less where less is proved to be enough. Each says why it is a step."""
+
+import math
+
+from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, join
+from bot.model import Ledger, Text
+from bot.units import show
+
+REMEDY = "gpu_memory_utilization"
+_LAST = 0.975  # what is left above it is needed beside the budget
+_LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.9, or 0.92 from 0.20 on
+
+
+def step_up(ledger: Ledger | None, now: float | None, short: int | None) -> Sized | Impossible:
+    """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known)."""
+    base = now if now is not None else _LIKELY
+    enough = None if ledger is None or short is None else _enough(ledger, base, short)
+    to = round(min(base + (enough if enough is not None else STEP), 0.95) if now is None and enough is None else base + (enough or STEP), 4)
+    if to > _LAST:
+        return Impossible(
+            REMEDY, "raise", Text(f"It is at {base:g} already: what is left of the card is needed beside the budget.", f"已经是 {base:g}：卡上余下的部分要留给预算之外。")
+        )
+    effect = Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。")
+    if enough is not None and short is not None:
+        effect = Text(f"{show(short)} are missing; on a card of this size that is enough.", f"还缺 {show(short)}；对这么大的卡来说足够了。")
+    elif short is not None:
+        effect = join(effect, Text(f"At least {show(short)} are missing: repeat it until they are there.", f"至少还缺 {show(short)}：可重复直到补足。"))
+    return Sized(REMEDY, "raise", effect, now, to, None, None if enough is not None else _why(ledger), cost=1)
+
+
+def _enough(ledger: Ledger, base: float, short: int) -> float | None:
+    """The step that covers `short` for certain: the card holds at least the weights and the cache in its budget. None when it is more than 0.05."""
+    least = ledger.total_bytes or ((ledger.weights_bytes or 0) + max(ledger.available_kv_bytes or 0, 0)) / base
+    if least <= 0:
+        return None
+    step = math.ceil((short + MARGIN) / least * 100) / 100
+    return step if step <= (STEP if ledger.total_bytes is None else 1) else None
+
+
+def step_down(ledger: Ledger | None, now: float | None) -> Sized | Impossible:
+    """Down by 0.05."""
+    base = now if now is not None else _LIKELY
+    to = round(base - STEP, 4)
+    if to < STEP:
+        return Impossible(REMEDY, "lower", at_already(base))
+    effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")
+    return Sized(REMEDY, "lower", effect, now, to, None, _why(ledger), cost=1)
+
+
+def at_already(now: float) -> Text:
+    return Text(f"It is at {now:g} already.", f"已经是 {now:g}。")
+
+
+def _why(ledger: Ledger | None) -> Text:
+    if ledger is None:
+        return Text("A step of 0.05: the log has no memory ledger to compute it from.", "按 0.05 的步长：日志里没有显存账目可供计算。")
+    return Text("A step of 0.05: the log does not give the size of the card and of the cache.", "按 0.05 的步长：日志没有给出显卡与缓存的大小。")
