@@ -227,6 +227,7 @@ function send(text, thread) {
 
 async function refresh() {
   const state = await ask("/_sandbox/state");
+  state.people = state.people.filter((p) => p.id !== BOT);
   if (state.last === view.seq && view.state) return;
   view.state = state;
   view.seq = state.last;
