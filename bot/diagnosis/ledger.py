@@ -21,6 +21,7 @@ LENGTH_OVER_TOKENS = "max_model_len > kv_tokens"
 
 _OWN = "vllm.ledger."
 _SETTINGS = {"max_model_len", "block_size", "utilization", "total"}  # printed with other things too: alone they are no ledger
+_ROUGH = 0.02  # what rounding may take from a card's size before it is worth nothing
 _SLOTS = {  # field of a reading -> field of the ledger
     "total": "total_bytes",
     "free_at_start": "free_at_start_bytes",
@@ -175,9 +176,10 @@ def _estimate_of_utilizations(draft: _Draft, engine: EngineFacts) -> None:
     share = (high - low) / 2 if low is not None and high is not None else (middle - low if low is not None else (high or middle) - middle)
     if share <= 0.0005:
         return
-    if "cudagraph_estimate" in values and "requested" not in values:
+    estimate = values.get("cudagraph_estimate")
+    if estimate and "requested" not in values and 0.00005 / share + 0.005 * GIB / estimate <= _ROUGH:
         draft.rough = "total" not in values
-        draft.derive("total", values["cudagraph_estimate"] / share)
+        draft.derive("total", estimate / share)
     elif "total" in values:
         draft.derive("cudagraph_estimate", values["total"] * share)
 
