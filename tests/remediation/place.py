@@ -1,5 +1,6 @@
 """A place where remediations really happen: a namespace and a node with one GPU on a cluster, a reader and a writer with the tokens of their roles."""
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from bot.clients.kubernetes_writer import KubernetesWriter
 from bot.errors import Temporary
 from bot.model import ObjectRef, Remediation, Rollout, Target
 from bot.remediation import dry_run, execute_step, observe
+from bot.sandbox.behaviours import ANNOTATION
 from bot.sandbox.kubelet.machine import machine
 from bot.settings import Access
 from tests.contracts.lane import Cluster
@@ -20,14 +22,15 @@ from tests.remediation.plans import planned
 MODEL = "/models/chat-32b-w6"  # 131,072 tokens do not fit beside it on one L40S; 57,344 do
 
 
-def manifest(kind: str, namespace: str, **spec: Any) -> dict[str, Any]:
-    """One replica with one GPU, whose server cannot start with the length it is given."""
-    resources = {"limits": {"nvidia.com/gpu": "1"}}
-    container = {"name": "server", "image": "vllm/vllm-openai:v0.11.0", "args": [f"--model={MODEL}", "--max-model-len=131072"], "resources": resources}
-    template = {
-        "metadata": {"labels": {"app": "chat"}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, "nodeSelector": {"pool": namespace}},
-    }
+CRASHES = {"ready_after": None, "exit_code": 1, "exit_after": 5, "log": ["ValueError: no room"]}
+
+
+def manifest(kind: str, namespace: str, *, script: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """One replica with one GPU, whose server cannot start with the length it is given; with a script it plays that, whatever its arguments."""
+    resources = {"limits": {"nvidia.com/gpu": "1", "memory": "32Gi", "cpu": "4"}}
+    server = {"name": "server", "image": "vllm/vllm-openai:v0.11.0", "args": [f"--model={MODEL}", "--max-model-len=131072"], "resources": resources}
+    meta = {"labels": {"app": "chat"}, **({"annotations": {ANNOTATION: json.dumps(script)}} if script else {})}
+    template = {"metadata": meta, "spec": {"containers": [server], "terminationGracePeriodSeconds": 1, "nodeSelector": {"pool": namespace}}}
     body = {"replicas": 1, "selector": {"matchLabels": {"app": "chat"}}, "template": template, **spec}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "chat", "namespace": namespace}, "spec": body}
 
@@ -66,8 +69,8 @@ class Place:
     def pods(self) -> list[dict[str, Any]]:
         return list(self.reader.list("v1", "Pod", self.namespace))
 
-    def crash_looping(self, kind: str, **spec: Any) -> Target:
-        self.cluster.apply(manifest(kind, self.namespace, **spec))
+    def crash_looping(self, kind: str, *, script: dict[str, Any] | None = None, **spec: Any) -> Target:
+        self.cluster.apply(manifest(kind, self.namespace, script=script, **spec))
         pod = until(lambda: next((one for one in self.pods() if restarts(one) >= 1), None))
         ref = ObjectRef("apps/v1", kind, self.namespace, "chat", self.body(kind)["metadata"]["uid"])
         return Target("sandbox", self.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], "server", f"node-{self.namespace}", ref, 1)

@@ -3,9 +3,10 @@
 import pytest
 
 from bot.errors import Conflict, Forbidden, Rejected
-from bot.model import ObjectRef
+from bot.model import ObjectRef, Recommendation
 from bot.remediation import Changed, differences, dry_run, execute_step, observe, plan_undo
-from tests.remediation.place import MODEL, Place, manifest, until
+from bot.units import GIB
+from tests.remediation.place import CRASHES, MODEL, Place, manifest, until
 from tests.remediation.plans import new_id, operation, recommendation
 
 
@@ -28,7 +29,7 @@ def test_a_crash_looping_workload_becomes_ready_and_goes_back(place: Place, kind
 
 
 def test_each_step_reaches_the_server_once(place: Place) -> None:
-    target = place.crash_looping("Deployment")
+    target = place.crash_looping("Deployment", script=CRASHES)
     generation = place.body("Deployment")["metadata"]["generation"]
     remediation = place.planned(recommendation(), target)
     for _ in range(4):
@@ -37,7 +38,7 @@ def test_each_step_reaches_the_server_once(place: Place) -> None:
 
 
 def test_a_dry_run_with_the_writing_credentials_changes_nothing(place: Place) -> None:
-    target = place.crash_looping("StatefulSet")
+    target = place.crash_looping("StatefulSet", script=CRASHES)
     before, uids = place.body("StatefulSet"), [one["metadata"]["uid"] for one in place.pods()]
     remediation = place.planned(recommendation(), target)
     assert len(remediation.steps) == 2
@@ -48,7 +49,7 @@ def test_a_dry_run_with_the_writing_credentials_changes_nothing(place: Place) ->
 
 
 def test_the_reading_credentials_cannot_write(place: Place) -> None:
-    remediation = place.planned(recommendation(), place.crash_looping("Deployment"))
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
     with pytest.raises(Forbidden):
         dry_run(remediation, place.reading_writer)
     with pytest.raises(Forbidden):
@@ -56,23 +57,23 @@ def test_the_reading_credentials_cannot_write(place: Place) -> None:
 
 
 def test_a_namespace_without_a_binding_cannot_be_changed(place: Place) -> None:
-    remediation = place.planned(recommendation(), place.crash_looping("Deployment"))
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
     place.cluster.delete("RoleBinding", place.namespace, "oombot-remediator", api_version="rbac.authorization.k8s.io/v1")
     with pytest.raises(Forbidden, match=r"cannot (get|patch)"):
         dry_run(remediation, place.writer)
 
 
 def test_an_object_recreated_under_the_same_name_is_refused(place: Place) -> None:
-    remediation = place.planned(recommendation(), place.crash_looping("Deployment"))
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
     place.cluster.delete("Deployment", place.namespace, "chat", api_version="apps/v1")
-    place.cluster.apply(manifest("Deployment", place.namespace))
+    place.cluster.apply(manifest("Deployment", place.namespace, script=CRASHES))
     with pytest.raises(Changed, match="uid"):
         execute_step(remediation, 0, "op-1", place.writer)
     assert [one.path for one in differences(remediation, place.reader)] == ["uid"]
 
 
 def test_a_status_that_moves_all_the_time_goes_through(place: Place) -> None:
-    remediation = place.planned(recommendation(), place.crash_looping("Deployment"))
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
     version = place.body("Deployment")["metadata"]["resourceVersion"]
     until(lambda: True if place.body("Deployment")["metadata"]["resourceVersion"] != version else None)
     assert differences(remediation, place.reader) == ()
@@ -80,8 +81,8 @@ def test_a_status_that_moves_all_the_time_goes_through(place: Place) -> None:
 
 
 def test_a_template_changed_meanwhile_is_refused_with_who(place: Place) -> None:
-    remediation = place.planned(recommendation(), place.crash_looping("Deployment"))
-    changed = manifest("Deployment", place.namespace)
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
+    changed = manifest("Deployment", place.namespace, script=CRASHES)
     changed["spec"]["template"]["spec"]["containers"][0]["args"][1] = "--max-model-len=8192"
     place.cluster.apply(changed, manager="argocd-application-controller")
     with pytest.raises(Changed) as refused:
@@ -100,7 +101,7 @@ def test_a_fix_that_does_not_fit_is_seen_as_crash_looping(place: Place) -> None:
 
 
 def test_the_servers_words_come_with_a_rejection(place: Place) -> None:
-    target = place.crash_looping("Deployment")
+    target = place.crash_looping("Deployment", script=CRASHES)
     ref = target.workload
     assert ref is not None
     with pytest.raises(Conflict, match="not what the patch was made for"):
@@ -110,3 +111,34 @@ def test_the_servers_words_come_with_a_rejection(place: Place) -> None:
     pod = ObjectRef("v1", "Pod", place.namespace, target.pod, "another-uid")
     with pytest.raises(Conflict):
         place.writer.delete_pod(pod, dry_run=False)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        recommendation("max_num_seqs", to=64),
+        recommendation("enforce_eager", "enable", None),
+        recommendation("cudagraph_estimate", "disable", None),
+        recommendation("memory_limit", "raise", 48 * GIB),
+        recommendation("cpu_limit", "remove", None),
+        recommendation("shm_size", "raise", 8 * GIB),
+        recommendation("grace_period", "raise", 120),
+    ],
+    ids=lambda wanted: str(wanted.id),
+)
+def test_each_action_is_taken_by_the_server_and_undone_to_the_letter(place: Place, wanted: Recommendation) -> None:
+    target = place.crash_looping("Deployment", script=CRASHES, strategy={"type": "Recreate"})
+    before = place.body("Deployment")["spec"]
+    remediation = place.planned(wanted, target)
+    dry_run(remediation, place.writer)
+    execute_step(remediation, 0, "op-1", place.writer)
+    assert place.body("Deployment")["spec"] != before
+    execute_step(plan_undo(operation(remediation), place.reader, new_id=new_id), 0, "op-2", place.writer)
+    assert place.body("Deployment")["spec"] == before
+
+
+def test_a_restart_gives_new_pods_of_the_same_specification(place: Place) -> None:
+    target = place.crash_looping("Deployment", script=CRASHES)
+    execute_step(place.planned("restart", target), 0, "op-1", place.writer)
+    new = until(lambda: next((one for one in place.pods() if one["metadata"]["uid"] != target.pod_uid and one["spec"].get("nodeName")), None))
+    assert "kubectl.kubernetes.io/restartedAt" in new["metadata"]["annotations"]
