@@ -38,7 +38,7 @@ def derive(facts: Facts) -> Facts:
         if value is not None:
             found.append(Fact(f"container.{name}", value, chosen.place(*near) or place))
 
-    add("role", role(chosen, containers), "name")
+    add("role", role(chosen, containers, text(facts, "bundle.server_container")), "name")
     add("running", chosen.text("state") == "running", "state")
     add("never_started", _never_started(chosen), "waiting_reason", "state")
     add("ended", "exit_code" in chosen, "exit_code")
@@ -62,8 +62,11 @@ def _never_started(container: Record) -> bool:
     return container.text("state") == "waiting" and "exit_code" not in container
 
 
-def server(containers: list[Record]) -> Record | None:
-    """The container that serves: by its program, else by its GPU, else the first main one that is no helper."""
+def server(containers: list[Record], named: str = "") -> Record | None:
+    """The container that serves: the one that whoever collected named, else by its program, its GPU, else the first main one that is no helper."""
+    for container in containers:
+        if named and container.text("name") == named:
+            return container
     main = [container for container in containers if container.text("kind") == "main"]
     for looks in ("server", "gpu", "light", "plain", "driver"):
         for container in main:
@@ -72,20 +75,20 @@ def server(containers: list[Record]) -> Record | None:
     return main[0] if main else None
 
 
-def role(container: Record, containers: list[Record]) -> str:
+def role(container: Record, containers: list[Record], named: str = "") -> str:
     """server | sidecar | init."""
     kind = container.text("kind")
     if kind == "init":
         return "init"
     if kind in ("sidecar", "ephemeral"):
         return "sidecar"
-    return "server" if container is server(containers) else "sidecar"
+    return "server" if container is server(containers, named) else "sidecar"
 
 
 def choose(facts: Facts, containers: list[Record]) -> Record:
     """The container that is the incident."""
     killed = _killed_ids(facts)
-    main = server(containers)
+    main = server(containers, text(facts, "bundle.server_container"))
     return max(containers, key=lambda container: (_weight(container, container is main, killed), container is main, -container.index))
 
 

@@ -54,11 +54,17 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
             return kill, "container"
     for kill in reversed(kills):
         if uids & {kill.text("pod_uid")} and kill.text("container_id") not in others:
-            return kill, "pod"
+            return kill, "earlier" if _ended_otherwise(chosen, kill) else "pod"
     for kill in reversed(kills):
         if uids & {kill.text("pod_uid"), kill.text("limit_pod_uid")} or kill.text("container_id") in others:
             return kill, "sibling"
     return _elsewhere(kills)
+
+
+def _ended_otherwise(container: Record, kill: Record) -> bool:
+    """Whether the container's last end is known to be another one than this kill: an older start of it was killed then, and the last one ended by itself."""
+    code = container.number("exit_code")
+    return bool(kill.text("container_id")) and "ended_id" in container and code not in (None, 137) and container.text("reason") != "OOMKilled"
 
 
 def _elsewhere(kills: list[Record]) -> tuple[Record | None, str]:

@@ -177,7 +177,7 @@ def _estimate_of_utilizations(draft: _Draft, engine: EngineFacts) -> None:
     if share <= 0.0005:
         return
     estimate = values.get("cudagraph_estimate")
-    if estimate and "requested" not in values and 0.00005 / share + 0.005 * GIB / estimate <= _ROUGH:
+    if estimate and estimate > 0 and "requested" not in values and 0.00005 / share + 0.005 * GIB / estimate <= _ROUGH:
         draft.rough = "total" not in values
         draft.derive("total", estimate / share)
     elif "total" in values:

@@ -32,7 +32,7 @@ _WRONG_WHY: dict[str, Text] = {
     "not_memory": Text("No memory ran out here.", "这里没有任何内存耗尽。"),
 }
 Sizer = Callable[[str, str], Sized | Impossible | None]
-MOST = 5
+MOST = 4
 
 
 def split(remedy: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from bot.logs.scan import Scan
 from bot.model import Phase
 
 STACK = 600  # lines in front of a root in which its traceback may stand
+WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
 NEAR = 400  # lines behind a root in which its followers may stand
 _SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
 _CORE = re.compile(r"(?i)^engine_?core")
@@ -128,7 +129,12 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
         if event.message.role == "fatal" and (shutdown is None or event.line < shutdown.line) and not (event.line in wrapped and event.message.tier > 5)
     ]
     ready = max((event.line for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING), default=0)
-    lasting = [event for event in candidates if event.line > ready or event.message.phase is Phase.SERVING]
+    alive = max((event.line for event in events if event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"), default=0)
+    lasting = [
+        event
+        for event in candidates
+        if (event.line > ready or event.message.phase is Phase.SERVING) and not (event.message.tier >= WEAK and ready < event.line < alive)
+    ]
     if not lasting:
         return None
     best = min(event.message.tier for event in lasting)
