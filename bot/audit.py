@@ -68,7 +68,7 @@ class AuditTrail:
 
     def append(self, event: Mapping[str, Any]) -> Head:
         """Adds one event, durable when it returns, and gives the new head. Raises StoreError."""
-        cleaned = self._clean(dict(event))
+        cleaned = self._whole(self._clean(dict(event)))
         with self._lock, self._locked() as file:
             last = self._last(file)
             entry = {"n": last.n + 1, "at": self._clock.now().isoformat(), "event": cleaned, "prev": last.mac}
@@ -142,6 +142,14 @@ class AuditTrail:
         if isinstance(value, (list, tuple)):
             return [self._clean(part) for part in value]
         return value if value is None or isinstance(value, (bool, int, float)) else self._clean(str(value))
+
+    def _whole(self, event: Any) -> Any:
+        """Once more over the event as JSON: a value may be secret by the name that stands beside it."""
+        redacted = self._redact(json.dumps(event, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+        try:
+            return json.loads(redacted)
+        except ValueError:
+            return event
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:

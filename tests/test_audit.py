@@ -178,6 +178,12 @@ def test_secrets_do_not_get_in(trail: AuditTrail) -> None:
     assert "[redacted]" in text
 
 
+def test_a_value_beside_a_telling_name_does_not_get_in(trail: AuditTrail) -> None:
+    trail.append({"what": "planned", "steps": [{"patch": [{"op": "add", "path": "/spec/env/0", "value": {"name": "HF_API_KEY", "value": "correct-horse-battery"}}]}]})
+    assert "correct-horse" not in trail.path.read_text()
+    assert trail.verify() == []
+
+
 def test_a_digest_is_not_taken_for_a_secret(trail: AuditTrail) -> None:
     digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
     trail.append({"what": "approved", "digest": digest, "button": "hVqC2x8eQ0KJY0m1uWn3vA"})

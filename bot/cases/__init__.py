@@ -95,6 +95,8 @@ class Cases:
         """Keeps the request and puts its check; what arrives twice is one Case. Raises Refused when it may not be asked from there at all."""
         desk = self._desk
         desk.policy.check_asking(request.actor, request.conversation)
+        if request.alert is None:  # an alert gets its thread, which says so
+            check.check_reading(desk, request)
         now = desk.clock.now()
         case, new = desk.store.create(Case(new_id("c-"), 0, State.RECEIVED, request, now, now), request.key)
         if new:

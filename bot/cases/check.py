@@ -88,7 +88,7 @@ def _complete(desk: Desk, case: Case) -> Request:
 def find(desk: Desk, request: Request) -> Target:
     """The one target, among what whoever asks may see: names that they may not read are neither found nor suggested."""
     query, actor, conversation = request.query, request.actor, request.conversation
-    desk.policy.check_reading(actor, conversation, query.cluster, query.namespace)
+    check_reading(desk, request)
     if query.kind == "unknown":
         raise TargetNotFound(query.text)
     readers = {name: reader for name, reader in desk.readers.items() if desk.policy.may_read(actor, conversation, name, query.namespace)}
@@ -109,6 +109,13 @@ def find(desk: Desk, request: Request) -> Target:
         raise TargetNotFound(query.text)  # a prefix must not show what stands where they may not look
     desk.policy.check_reading(actor, conversation, target.cluster, target.namespace)
     return target
+
+
+def check_reading(desk: Desk, request: Request) -> None:
+    """Refuses what is already known to lie where whoever asks may not look. A cluster may be named by its beginning: then it is not known yet."""
+    query = request.query
+    cluster = query.cluster if query.cluster in desk.readers else None
+    desk.policy.check_reading(request.actor, request.conversation, cluster, query.namespace)
 
 
 def _only_visible(desk: Desk, request: Request, readers: Mapping[str, ClusterReader], wrong: TargetAmbiguous, seen: Callable[[str], bool]) -> Target:

@@ -75,14 +75,23 @@ def test_a_channel_that_is_not_configured_is_refused_at_once(stage: Stage) -> No
     assert stage.cases.status().open == ()
 
 
-def test_a_namespace_that_the_channel_may_not_read_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_namespace_that_the_channel_may_not_read_is_refused_at_once_and_nothing_is_read_or_posted(tmp_path: Path) -> None:
     asked: list[str] = []
     stage = Stage(tmp_path, replace(POLICY, read=(ReadRule(("COPS",), reach=Reach(("*",), ("billing",))),)), SmallWorld(on_call=asked.append))
-    case = stage.ask()
-    assert case.state is State.CHECK_FAILED
-    assert case.trouble is not None
-    assert (case.trouble.key, dict(case.trouble.parameters)) == ("namespace_not_readable", {"namespace": "llm", "cluster": ""})
-    assert asked == []
+    with pytest.raises(Refused) as refused:
+        stage.ask()
+    assert (refused.value.key, refused.value.parameters) == ("namespace_not_readable", {"namespace": "llm", "cluster": ""})
+    assert (asked, stage.chat.messages, stage.cases.history()) == ([], {}, [])
+
+
+def test_a_target_found_in_a_namespace_that_they_may_not_read_is_refused_and_not_examined(tmp_path: Path) -> None:
+    asked: list[str] = []
+    world = SmallWorld(on_call=asked.append)
+    stage = Stage(tmp_path, replace(POLICY, read=(ReadRule(("COPS",), reach=Reach(("*",), ("billing",))),)), world)
+    case = stage.cases.receive(Request("r", ANA, TargetQuery("chat-old", "pod", "chat-old"), stage.clock.now(), OPS))
+    stage.queue.run_due()
+    case = stage.now(case)
+    assert (case.state, case.trouble and case.trouble.key, asked) == (State.CHECK_FAILED, "namespace_not_readable", ["locate"])
 
 
 def test_a_target_that_does_not_exist_is_said_with_the_nearest_names(stage: Stage) -> None:

@@ -23,7 +23,7 @@ def documented(text: str, after: str) -> dict[str, tuple[str, ...]]:
         if entry:
             names = re.sub(r"\([^)]*\)", "", entry["rest"].partition(":")[0])
             for key in entry["keys"].split(", "):
-                found[key] = tuple(re.findall(r"[a-z]+", names))
+                found[key] = tuple(re.findall(r"[a-z_]+", names))
     return found
 
 
