@@ -92,7 +92,7 @@ def _load_in_cluster(settings: Configuration, token_file: Path | None) -> None:
 
 
 def _no_config(kubeconfig: Path | None, wrong: Exception) -> str:
-    if isinstance(wrong, ConfigException | FileNotFoundError):
+    if isinstance(wrong, FileNotFoundError) or "No configuration found" in str(wrong):
         return f"no kubeconfig at {_where(kubeconfig)}: set KUBECONFIG, or name `clusters` in oombot.yaml ({_line(wrong)})"
     return f"the kubeconfig {_where(kubeconfig)} cannot be read: {_line(wrong)}"
 

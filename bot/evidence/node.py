@@ -40,6 +40,7 @@ class NodeShell:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _shell: Shell | None = None
     _wrong: WorldError | None = None
+    _over: bool = False
 
     @property
     def closed_to_us(self) -> bool:
@@ -61,12 +62,19 @@ class NodeShell:
                 except WorldError as wrong:
                     self._wrong = wrong
                     raise
+                if self._over:
+                    self._shell.close()
             return self._shell
 
     def close(self) -> None:
-        with self._lock:
-            if self._shell is not None:
-                self._shell.close()
+        """Does not wait for somebody who is still connecting: that one closes what it opened."""
+        self._over = True
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._shell is not None:
+                    self._shell.close()
+            finally:
+                self._lock.release()
 
     def collect(self, commands: Sequence[Command], desk: Desk) -> str:
         """All of them, each under its heading; a Gap for a file of which nothing could be read."""

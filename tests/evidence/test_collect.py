@@ -248,6 +248,23 @@ def test_slow_part_costs_no_more_than_the_budget_and_becomes_a_gap() -> None:
     assert lines.last()["events"].state == "failed"
 
 
+def test_node_that_takes_long_to_connect_does_not_hold_the_check_and_is_closed_in_the_end() -> None:
+    ssh = nodes()
+    ssh.slow_s = 1.5
+    start = time.monotonic()
+    bundle = check(cluster(), ssh, budget_s=0.6)
+    assert time.monotonic() - start < 1.2
+    assert gaps(bundle)["kernel.log"] == "not read in time"
+    time.sleep(1.5)
+    assert [shell.closed for shell in ssh.shells] == [True]
+
+
+def test_connection_to_the_node_is_closed() -> None:
+    ssh = nodes()
+    check(cluster(), ssh)
+    assert [shell.closed for shell in ssh.shells] == [True]
+
+
 def test_probes_run_side_by_side() -> None:
     world = cluster()
     world.slow = {"Event": 0.4, "log": 0.2, "ReplicaSet": 0.4}

@@ -128,12 +128,16 @@ class FakeNodes:
     outputs: dict[tuple[str, ...], bytes] = field(default_factory=dict)
     refuses: WorldError | None = None
     opened: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    shells: "list[FakeShell]" = field(default_factory=list)
+    slow_s: float = 0
 
     def open(self, node: str, addresses: Sequence[str]) -> "FakeShell":
         self.opened.append((node, tuple(addresses)))
         if self.refuses:
             raise self.refuses
-        return FakeShell(node, self.outputs)
+        time.sleep(self.slow_s)
+        self.shells.append(FakeShell(node, self.outputs))
+        return self.shells[-1]
 
 
 @dataclass
