@@ -7,7 +7,9 @@ What cannot be told is said to be not verifiable, with the reason.
 from datetime import datetime
 
 from bot.model import Diagnosis, Outcome, Phase, Predicted, Remediation, Rollout, Text, Verdict
+from bot.units import show
 
+TOLERANCE = 0.05  # of the predicted cache: within it nothing is said
 QUIET = ("healthy", "unknown", "")  # diagnoses of a new process that say nothing against it
 
 
@@ -22,7 +24,8 @@ def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis |
         return Outcome(Verdict.FAILED, _not_ready(rollout), now, after)
     if after is None:
         return _not_verifiable(Text("the new pod's evidence could not be read", "无法读取新 Pod 的证据"), now, None)
-    if after.cause not in QUIET and after.reached is not Phase.SERVING:
+    # a remark about a process that is still loading (throttled, say) is no failure of it
+    if after.cause not in QUIET and after.phase is not None and after.reached is not Phase.SERVING:
         return Outcome(Verdict.FAILED, _other(after), now, after)
     return _passed(remediation, after, rollout, now)
 
@@ -65,16 +68,21 @@ def _mechanism(phase: Phase) -> tuple[str, str]:
 
 
 def _cache(predicted: Predicted | None, after: Diagnosis) -> tuple[str, str]:
-    """The predicted cache beside the real one; empty unless both are known."""
-    real = after.ledger.kv_tokens if after.ledger else None
-    if predicted is None or predicted.kv_tokens is None or real is None:
+    """The predicted cache beside the real one, in tokens, else in bytes; empty unless both are known."""
+    if predicted is None or after.ledger is None:
         return "", ""
-    off = abs(real - predicted.kv_tokens) / max(1, predicted.kv_tokens)
-    remark, remark_zh = ("", "") if off <= 0.05 else (f" (off by {off:.0%})", f"（相差 {off:.0%}）")
-    return (
-        f" Cache: predicted {predicted.kv_tokens:,} tokens, real {real:,}{remark}.",
-        f" 缓存：预测 {predicted.kv_tokens:,} tokens，实际 {real:,}{remark_zh}。",
-    )
+    if predicted.kv_tokens is not None and after.ledger.kv_tokens is not None:
+        return _compared(predicted.kv_tokens, after.ledger.kv_tokens, f"{predicted.kv_tokens:,} tokens", f"{after.ledger.kv_tokens:,}")
+    if predicted.available_kv_bytes is not None and after.ledger.available_kv_bytes is not None:
+        size, real = predicted.available_kv_bytes, after.ledger.available_kv_bytes
+        return _compared(size, real, show(size), show(real))
+    return "", ""
+
+
+def _compared(predicted: int, real: int, shown: str, shown_real: str) -> tuple[str, str]:
+    off = abs(real - predicted) / max(1, abs(predicted))
+    remark, remark_zh = ("", "") if off <= TOLERANCE else (f" (off by {off:.0%})", f"（相差 {off:.0%}）")
+    return f" Cache: predicted {shown}, real {shown_real}{remark}.", f" 缓存：预测 {shown}，实际 {shown_real}{remark_zh}。"
 
 
 def _why_unread(after: Diagnosis) -> Text:

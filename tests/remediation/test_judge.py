@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.model import Certainty, Diagnosis, Gap, Ledger, Outcome, Phase, Rollout, Text, Verdict
+from bot.model import Certainty, Diagnosis, Gap, Ledger, Outcome, Phase, Predicted, Rollout, Text, Verdict
 from bot.remediation import judge
 from tests.remediation.plans import PREDICTED, planned, recommendation
 from tests.remediation.shelf import NOW, deployment_shelf
@@ -44,6 +44,18 @@ def test_the_predicted_cache_is_compared_with_the_real_one() -> None:
     assert "predicted 57,776 tokens, real 57,776." in real.says.en
     off = judged(diagnosis(reached=Phase.SERVING, ledger=Ledger(kv_tokens=40_000)))
     assert "off by 31%" in off.says.en
+
+
+def test_the_cache_is_compared_in_bytes_where_tokens_were_not_predicted() -> None:
+    size = Predicted(available_kv_bytes=11_531_987_190)
+    remediation = planned(deployment_shelf(), recommendation(predicted=size), diagnosis=BEFORE)
+    after = diagnosis(reached=Phase.SERVING, ledger=Ledger(available_kv_bytes=11_531_987_190, kv_tokens=58_640))
+    assert "predicted 10.74 GiB, real 10.74 GiB." in judge(remediation, BEFORE, after, READY, NOW).says.en
+
+
+def test_a_remark_about_a_process_that_still_loads_does_not_fail_it() -> None:
+    assert judged(diagnosis("cpu_throttling", reached=Phase.WEIGHTS)).verdict is Verdict.NOT_VERIFIABLE
+    assert judged(diagnosis("cuda_graph_capture", phase=Phase.GRAPH_CAPTURE, reached=Phase.GRAPH_CAPTURE)).verdict is Verdict.FAILED
 
 
 def test_the_same_cause_again_is_failed() -> None:
