@@ -85,7 +85,7 @@ def _odd(residual: int, values: Mapping[str, int | float], estimate_expected: bo
     """What a residual means: another utilisation than stated, an estimate that was not printed, or simply that the terms do not add up."""
     if abs(residual) <= CLOSES:
         return ()
-    real = None if estimate_expected and residual > 0 else utilization_in_force(residual, values)
+    real = utilization_in_force(residual, values) if residual < 0 or estimate_expected is False else None
     if real is not None:
         stated = values["utilization"]
         return (

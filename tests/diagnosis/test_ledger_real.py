@@ -1,10 +1,16 @@
 """The ledger against what real servers printed."""
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTHING_LEFT
 from bot.diagnosis.ledger_sum import CLOSES
+from bot.evidence.bundle import open_path
+from bot.incident import ledger_of
 from bot.model import Ledger
+from bot.playbooks import Knowledge, load
 from bot.units import GIB
 from tests.diagnosis.real_ledgers import Start, start, starts, with_lines
 
@@ -49,10 +55,29 @@ def in_lines(each: Start, value: object) -> bool:
     return any(form in text for form in forms)
 
 
+@cache
+def knowledge() -> Knowledge:
+    return load()
+
+
+def of_bundle(each: Start, folder: Path) -> Ledger | None:
+    """The ledger of a bundle that holds nothing but the log: not even the arguments or the version."""
+    (folder / "container.log").write_text("\n".join(each.lines) + "\n", encoding="utf-8")
+    return ledger_of(open_path(str(folder)), knowledge())[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_log_alone_gives_the_same_numbers_through_the_whole_product(name: str, tmp_path: Path) -> None:
+    agrees(start(name), of_bundle(start(name), tmp_path))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_printed_number_stands_in_the_ledger_within_its_rounding(name: str) -> None:
-    each = start(name)
-    made = each.ledger()
+    agrees(start(name), start(name).ledger())
+
+
+def agrees(each: Start, made: Ledger | None) -> None:
+    """Every number that was printed stands in the ledger within its rounding."""
     for key, value in each.printed.items():
         if key not in BYTES | OTHERS or not isinstance(value, (int, float)) or not in_lines(each, value):
             continue
