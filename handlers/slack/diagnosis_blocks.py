@@ -10,6 +10,7 @@ from handlers.slack import kit
 from handlers.slack.kit import Block
 from handlers.slack.page import Page, grouped, shown
 
+NOTHING = "none"  # the remedy "nothing to change"
 _QUOTES, _AGAINST, _GAPS, _RECOMMENDATIONS, _WILL_NOT_HELP = 8, 3, 8, 6, 8
 # Knobs that are arguments of the server: shown as they are typed.
 _ARGUMENTS = frozenset(
@@ -67,8 +68,8 @@ def _headline(page: Page, diagnosis: Diagnosis) -> str:
 
 
 def _fix(page: Page, first: Recommendation | None) -> str:
-    if first is None or first.remedy == "none":
-        return page.say("top_no_fix", why=first.why.say(page.language) if first else "")
+    if first is None or first.remedy == NOTHING:
+        return page.say("top_no_fix" if first is None else "top_nothing")
     return page.say("top_fix", change=Trusted(change(page, first)), effect=first.effect.say(page.language))
 
 
@@ -155,10 +156,11 @@ def gaps(page: Page, missing: tuple[Gap, ...]) -> list[Block]:
 def recommendation(page: Page) -> list[Block]:
     """What to change, from what to what, and why; what will not help; what else it could be."""
     diagnosis = page.case.diagnosis
-    if diagnosis is None or not (diagnosis.recommendations or diagnosis.will_not_help):
-        return [kit.section(page.say("top_no_fix", why=""))]
-    blocks = [kit.section(f"*{page.label('recommendations')}*")]
-    for index, each in enumerate(diagnosis.recommendations[:_RECOMMENDATIONS]):
+    if diagnosis is None:
+        return [kit.section(page.say("top_no_fix"))]
+    wanted = [(index, each) for index, each in enumerate(diagnosis.recommendations) if each.remedy != NOTHING]
+    blocks = [kit.section(f"*{page.label('recommendations')}*" if wanted else _fix(page, next(iter(diagnosis.recommendations), None)))]
+    for index, each in wanted[:_RECOMMENDATIONS]:
         blocks.append(kit.section(_recommended(page, index, each), _button_of(page.case, page, index)))
     if diagnosis.will_not_help:
         lines = [page.say("will_not_help_line", remedy=page.remedy(each.remedy, each.direction), why=each.why.say(page.language)) for each in diagnosis.will_not_help[:_WILL_NOT_HELP]]

@@ -101,10 +101,9 @@ def rich(elements: Iterable[Block]) -> list[Block]:
     return [{"type": "rich_text", "elements": there}] if there else []
 
 
-def line(text: str, *, bold: bool = False) -> Block:
+def line(text: str) -> Block:
     """A line of text that is not parsed."""
-    piece: Block = {"type": "text", "text": clean(text) + "\n"}
-    return {"type": "rich_text_section", "elements": [piece | ({"style": {"bold": True}} if bold else {})]}
+    return {"type": "rich_text_section", "elements": [{"type": "text", "text": clean(text) or " "}]}
 
 
 def preformatted(text: str, most: int = 2000) -> Block:

@@ -13,6 +13,7 @@ from handlers.command_line import Misunderstood
 from handlers.desk import Desk
 from handlers.slack import kit, wording
 from handlers.slack.chat import SlackChat
+from handlers.slack.page import called
 
 log = logging.getLogger(__name__)
 
@@ -98,9 +99,8 @@ class Listening:
         return "\n".join(self._line(actor, case) for case in cases) or self.say(actor, "status_none")
 
     def _line(self, actor: Actor, case: Case) -> str:
-        what = str(case.target) if case.target else case.request.query.text
         cause = messages.of_the_bot(kit.escape).cause(case.diagnosis.cause, self.chat.language_of(actor.id)) if case.diagnosis else ""
-        return self.say(actor, "case_line", at=_when(case.created_at), what=what, state=self.label(actor, f"state_{case.state.value}"), cause=cause, link="")
+        return self.say(actor, "case_line", at=_when(case.created_at), what=called(case), state=self.label(actor, f"state_{case.state.value}"), cause=cause, link="")
 
 
 def _when(at: datetime) -> messages.Trusted:

@@ -51,8 +51,8 @@ class Page:
         return messages.of_the_bot(kit.escape).remedy(name, self.language)
 
     def what(self) -> str:
-        """The target as it was found, else as it was asked for."""
-        return str(self.case.target) if self.case.target else self.case.request.query.text
+        """The target as it was found, else as it was asked for, else the alert that named none."""
+        return called(self.case)
 
     def cause(self, cause: str) -> str:
         return messages.of_the_bot(kit.escape).cause(cause, self.language)
@@ -87,6 +87,14 @@ class Page:
     def change_of(self, remedy_id: str) -> str:
         remedy, _, direction = remedy_id.partition(":")
         return self.remedy(remedy, direction)
+
+
+def called(case: Case) -> str:
+    """What a Case is about, in a few words."""
+    if case.target:
+        return str(case.target)
+    query, alert = case.request.query, case.request.alert
+    return alert.title if alert is not None and query.kind == "unknown" else query.text
 
 
 def shown(value: Value, remedy: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.model import Alert, Case, Certainty, State, Words
+from bot.model import Alert, Case, Certainty, Recommendation, State, TargetQuery, Text, Words
 from bot.sandbox.slack import limits
 from handlers.slack import blocks, kit
 from tests.handlers.incidents import DIAGNOSIS, HOSTILE, PURPOSES, case, hostile, huge, operation, request, with_notes
@@ -126,6 +126,23 @@ def test_the_unknown_is_not_called_possible() -> None:
     made = case(State.DIAGNOSED, diagnosis=replace(DIAGNOSIS, cause="unknown", certainty=Certainty.POSSIBLE, recommendations=()))
     assert "Cannot tell." in shown(made, "top")
     assert "Nothing to change yet." in shown(made, "top")
+
+
+def test_nothing_to_change_is_not_offered_as_a_change() -> None:
+    nothing = Recommendation("none", "", Text("Nothing to change."), Text("All stays as it is."), "low")
+    made = case(State.DIAGNOSED, diagnosis=replace(DIAGNOSIS, cause="healthy", recommendations=(nothing,)), buttons=())
+    assert "Nothing to change." in shown(made, "top")
+    assert "What to change" not in shown(made, "recommendation")
+    assert "Risk" not in shown(made, "recommendation")
+
+
+def test_a_case_whose_alert_names_nothing_is_called_by_the_alerts_title() -> None:
+    query = TargetQuery("labels pod, namespace; the alert has: host", "unknown")
+    asked = replace(request(alert=Alert("k", "pagerduty", "disk full on db-1")), query=query)
+    trouble = Words("alert_names_nothing", {"title": "disk full on db-1", "looked_for": query.text})
+    text = shown(case(State.CHECK_FAILED, request=asked, trouble=trouble), "top")
+    assert "`disk full on db-1` could not be checked." in text
+    assert "Looked for: labels pod, namespace; the alert has: host." in text
 
 
 def test_evidence_has_the_ledger_as_a_table_and_quotes_with_their_places() -> None:
