@@ -39,6 +39,9 @@ class RestApi:
     def remove(self, pod: Json) -> None:
         self._send("DELETE", _path(pod), {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}})
 
+    def born(self, pod: Json, at: float) -> None:
+        """The server sets times of creation itself."""
+
     def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str) -> None:
         meta = involved["metadata"]
         mark = hashlib.sha256("\n".join([meta["uid"], kind, reason, message, field]).encode()).hexdigest()[:16]

@@ -15,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from bot.ports import Json
-from bot.sandbox.answers import ApiError, bad_request, forbidden, no_such_path, success, unauthorized
+from bot.sandbox.answers import ApiError, bad_request, forbidden, no_such_path, success, unauthorized, unsupported_media
 from bot.sandbox.cluster import patches, resources, selectors
 from bot.sandbox.cluster.resources import PODS, REVIEWS, Resource
 from bot.sandbox.cluster.roles import Attempt, Gate, User
@@ -92,7 +92,7 @@ class _Server:
         if request.method == "GET" and (found := _discovery(steps)) is not None:
             return JSONResponse(found)
         if steps[:3] == ["apis", REVIEWS, "v1"] and request.method == "POST":
-            return self._review(user, await request.json())
+            return self._review(user, await _body(request))
         return await self._objects(_parse(request, steps, user))
 
     async def _objects(self, call: Call) -> Response:
@@ -287,7 +287,10 @@ async def _body(request: Request) -> Any:
     raw = await request.body()
     if not raw:
         return None
-    if "yaml" in request.headers.get("content-type", ""):
+    kind = request.headers.get("content-type", "")
+    if "protobuf" in kind:
+        raise unsupported_media(kind)
+    if "yaml" in kind:
         return yaml.safe_load(raw)
     return json.loads(raw)
 

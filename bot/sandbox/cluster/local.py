@@ -1,11 +1,12 @@
 """The kubelets' way into the simulated cluster: straight to the store, without HTTP."""
 
 import copy
+from datetime import UTC, datetime, timedelta
 
 from bot.ports import Json
 from bot.sandbox.answers import ApiError
 from bot.sandbox.cluster.owned import event
-from bot.sandbox.cluster.resources import NODES, PODS, Resource
+from bot.sandbox.cluster.resources import BY_KIND, NODES, PODS, Resource
 from bot.sandbox.cluster.store import Store
 
 
@@ -38,6 +39,19 @@ class LocalApi:
             self.store.delete(PODS, meta["namespace"], meta["name"], grace=0, uid=meta["uid"])
         except ApiError as no:
             _unless_gone(no)
+
+    def born(self, pod: Json, at: float) -> None:
+        """Pod and owners get at least that age; each owner is a little older than what it made."""
+        item, when = pod, datetime.fromtimestamp(at, UTC)
+        while True:
+            resource = BY_KIND[item["apiVersion"], item["kind"]]
+            self.store.backdate(resource, item["metadata"]["namespace"], item["metadata"]["name"], when)
+            owner = next(iter(item["metadata"].get("ownerReferences") or []), None)
+            above = BY_KIND.get((owner["apiVersion"], owner["kind"])) if owner else None
+            found = self.store.find(above, item["metadata"]["namespace"], owner["name"]) if owner and above else None
+            if found is None:
+                return
+            item, when = found, when - timedelta(seconds=1)
 
     def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str) -> None:
         event(self.store, involved, kind, reason, message, component, host=host, field=field)

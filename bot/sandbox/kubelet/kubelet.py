@@ -32,6 +32,9 @@ class ClusterApi(Protocol):
 
     def remove(self, pod: Json) -> None: ...
 
+    def born(self, pod: Json, at: float) -> None:
+        """A pod is born with a past that began at `at`. A real server cannot note that, and need not."""
+
     def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str) -> None: ...
 
 
@@ -97,6 +100,7 @@ class Kubelet:
         past = self.histories.pop(_family(pod), None)
         if past is not None:
             past.relive(worker, now)
+            self.api.born(pod, worker.since - 3)
         return worker
 
     def _report(self, pod: Json, worker: PodWorker) -> None:

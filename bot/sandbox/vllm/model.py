@@ -34,7 +34,7 @@ MODELS = {
     "/models/chat-32b-w6": Model(weights_gib=27.70, kv_bytes_per_token=196_608, context=131_072, peak_gib=1.41, peak_floor_gib=1.2),
     # Fits a 22 GiB card only with a high utilisation.
     "/models/chat-9b": Model(
-        weights_gib=17.97, kv_bytes_per_token=65_536, context=8_192, peak_gib=2.1, peak_floor_gib=0.9, graph_gib=0.35, load_s=24, layers=40, shards=4
+        weights_gib=17.97, kv_bytes_per_token=32_768, context=8_192, peak_gib=2.1, peak_floor_gib=0.9, graph_gib=0.35, load_s=24, layers=40, shards=4
     ),
     # Does not fit one 44 GiB card at all.
     "/models/chat-70b": Model(weights_gib=131.4, kv_bytes_per_token=327_680, context=32_768, load_s=190, host_gib=18, layers=80, shards=30),
