@@ -122,7 +122,7 @@ def _utilization(state: _State, value: KnobValue) -> _State:
     if state.engine.kv_cache_memory_bytes:
         raise BadInput("the cache is fixed by kv_cache_memory_bytes: utilisation has no say; set that instead")
     if ledger.total_bytes is None:
-        raise BadInput("the log does not say how large the card is, so that the effect of another utilisation cannot be computed")
+        raise BadInput("the log does not say how large the card is, so that the effect of another utilisation cannot be computed (`oombot size` takes it as --card 79.2GiB)")
     budget = round(value * ledger.total_bytes)
     refused = ledger.failed == "requested_bytes > free_at_start_bytes" and ledger.available_kv_bytes is None
     changed = replace(ledger, utilization=float(value), requested_bytes=budget)

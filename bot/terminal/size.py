@@ -5,6 +5,7 @@ Computes from the incident's own numbers and refuses what they do not determine.
 
 import argparse
 import json
+from dataclasses import replace
 
 from bot.diagnosis.sizing_whatif import WhatIf
 from bot.errors import BadInput
@@ -33,30 +34,30 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="oombot size",
         description="What if: the memory ledger of this start with other settings. PATH is a bundle (folder), a log file, or - for standard input; "
-        "or a model's config.json, with --card, to ask on how many cards it fits.",
+        "or a model's configuration (a .json file), with --card, to ask on how many cards it fits.",
         epilog="Example: oombot size bundle/ --set gpu_memory_utilization=0.94 max_model_len=32k",
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--set", dest="changes", metavar="KNOB=VALUE", nargs="+", action="extend", default=[], help="a setting as the server names it; several may follow")
-    parser.add_argument("--card", metavar="SIZE", help="with a config.json: memory of one card, like 79.2GiB")
+    parser.add_argument("--card", metavar="SIZE", help="memory of one card as a server sees it, like 79.2GiB: for a config.json, or for a log that does not say it")
     parser.add_argument("--json", action="store_true", help="one JSON object: before, after, fits, margin_bytes, notes")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
     try:
         asked = parser.parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
-    if asked.card is not None or asked.path.endswith("config.json"):
+    if asked.path.endswith(".json"):
         from bot.terminal.size_model import answer_for_model
 
         print(answer_for_model(asked.path, asked.card, asked.changes, as_json=asked.json))
         return 0
-    found = _answer(asked.path, asked.changes)
+    found = _answer(asked.path, asked.changes, asked.card)
     print(json.dumps(as_json(found, asked.language), ensure_ascii=False) if asked.json else as_text(found, asked.language))
     return 0
 
 
-def _answer(path: str, words: list[str]) -> WhatIf:
-    from bot.diagnosis.sizing_input import changes
+def _answer(path: str, words: list[str], card: str | None) -> WhatIf:
+    from bot.diagnosis.sizing_input import changes, number_of_bytes
     from bot.diagnosis.sizing_whatif import what_if
     from bot.evidence.bundle import open_path
     from bot.incident import ledger_of
@@ -66,10 +67,22 @@ def _answer(path: str, words: list[str]) -> WhatIf:
     ledger, engine = ledger_of(open_path(path), load())
     if ledger is None:
         raise BadInput(f"{path}: no memory ledger in it: the server printed none before it ended, so that nothing can be computed")
+    if card is not None:
+        ledger = _with_card(ledger, number_of_bytes("--card", card))
     found = what_if(ledger, engine, wanted)
     if not found.checks:
         raise BadInput(f"{path}: its ledger has neither budget nor cache, so that whether it fits cannot be computed")
     return found
+
+
+def _with_card(ledger: Ledger, size: int) -> Ledger:
+    """The ledger with the card's size where the log did not say it; what the log said stands."""
+    if ledger.total_bytes is not None and "total_bytes" not in ledger.derived:
+        return ledger
+    budget = ledger.requested_bytes if ledger.requested_bytes is not None and "requested_bytes" not in ledger.derived else None
+    if budget is None and ledger.utilization is not None:
+        budget = round(ledger.utilization * size)
+    return replace(ledger, total_bytes=size, requested_bytes=budget, derived=tuple(sorted({*ledger.derived, "total_bytes", "requested_bytes"})))
 
 
 def as_json(found: WhatIf, language: str = "en") -> dict[str, object]:

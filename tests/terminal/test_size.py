@@ -61,6 +61,17 @@ def test_another_utilisation_is_answered_from_the_log_alone(tmp_path: Path, caps
     assert after["available_kv_bytes"] == pytest.approx(gib(expected), abs=gib(0.16))
 
 
+@pytest.mark.parametrize(("first", "second", "expected", "card"), [("050", 0.9, 9.1, "22.06GiB"), ("059", 0.85, 28.74, "121.69GiB"), ("056", 0.80, 11.06, "22.06GiB"), ("062", 0.70, -2.96, "15.5GiB")])
+def test_a_card_that_the_log_does_not_name_can_be_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, second: float, expected: float, card: str
+) -> None:
+    path = bundle(tmp_path, first)
+    assert "--card" in refused(capsys, path, "--set", f"gpu_memory_utilization={second}")
+    after = asked(capsys, path, "--card", card, "--set", f"gpu_memory_utilization={second}")["after"]
+    assert isinstance(after, dict)
+    assert after["available_kv_bytes"] == pytest.approx(gib(expected), abs=gib(0.165))
+
+
 def test_a_file_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bundle(tmp_path, "020")
     found = asked(capsys, str(tmp_path / "container.log"), "--set", "max_model_len=100k", "gpu_memory_utilization=0.9")
