@@ -4,7 +4,7 @@ Data only: linear steps, sizes by name. The check is written by hand, tells ever
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,15 @@ def read(where: Path) -> tuple[dict[str, Recipe], list[str]]:
         elif recipe is not None:
             recipes[recipe.remedy] = recipe
     return recipes, mistakes
+
+
+def mistakes(where: Path, remedies: Collection[str] = ()) -> list[str]:
+    """For `oombot lint`: every mistake under `playbooks/remediations`, and every id that is not among the remedies ("max_model_len:lower"), if they are given."""
+    recipes, found = read(where)
+    for name, recipe in recipes.items():
+        ids = [f"{name}:{direction}" for direction in recipe.directions] or [name]
+        found += [f"{where / name}.yaml:1: no remedy is called {one}" for one in ids if remedies and one not in remedies]
+    return found
 
 
 def read_text(text: str, path: str) -> tuple[Recipe | None, list[str]]:

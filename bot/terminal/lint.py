@@ -18,12 +18,15 @@ def main(argv: list[str]) -> int:
         return 2
     from bot.playbooks import folder, load
     from bot.playbooks.proof import mistakes
+    from bot.remediation import recipes
 
+    where = asked.folder or folder()
     found = mistakes(asked.folder)
+    found += recipes.mistakes(where / "remediations", () if found else load(asked.folder).remedies)
     for line in found:
         print(line)
     if found:
-        print(f"{len(found)} mistake{'s' if len(found) > 1 else ''} in {asked.folder or folder()}", file=sys.stderr)
+        print(f"{len(found)} mistake{'s' if len(found) > 1 else ''} in {where}", file=sys.stderr)
         return 1
     knowledge = load(asked.folder)
     print(f"{len(knowledge.messages)} log messages, {len(knowledge.signatures)} signatures, {len(knowledge.remedies)} remedies: nothing wrong")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bot import playbooks
 from bot.errors import KnowledgeError
 from bot.remediation import recipes
 from bot.remediation.recipes import RecipeStep, load, read_text
@@ -23,6 +24,15 @@ def test_the_files_that_we_ship_are_right() -> None:
     found, mistakes = recipes.read(recipes.folder())
     assert mistakes == []
     assert {"restart", "gpu_memory_utilization", "max_model_len", "enforce_eager", "cudagraph_estimate", "expandable_segments"} <= set(found)
+
+
+def test_every_remediation_carries_out_a_remedy_of_the_vocabulary() -> None:
+    assert recipes.mistakes(recipes.folder(), playbooks.load().remedies) == []
+
+
+def test_a_direction_that_no_remedy_has_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "max_model_len.yaml").write_text(GOOD.replace("[lower]", "[lower, sideways]"), encoding="utf-8")
+    assert recipes.mistakes(tmp_path, playbooks.load().remedies) == [f"{tmp_path}/max_model_len.yaml:1: no remedy is called max_model_len:sideways"]
 
 
 def test_each_file_is_named_after_its_remedy() -> None:
