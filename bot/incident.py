@@ -27,6 +27,8 @@ READERS = {  # file -> module with `read(data, source) -> Reading`, imported whe
     "ray_status.txt": "bot.evidence.ray_status",
     "node_readings.txt": "bot.evidence.node_readings",
     "args.txt": "bot.evidence.args_text",
+    "node.json": "bot.evidence.node_json",
+    "bundle.json": "bot.evidence.bundle_json",
 }
 WOULD_TELL = {
     "pod.json": "how the container ended, its limits and probes",

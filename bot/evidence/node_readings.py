@@ -154,9 +154,9 @@ def _cgroup(section: Section, emit: Emit) -> None:
             row = pattern.match(text)
             if row:
                 emit(f"cgroup.{prefix}{row[1].removeprefix('total_')}{unit}", int(row[2]), line)
-        killed = re.match(r"oom_kill_disable|under_oom", text)
-        if killed:
-            emit("cgroup.v1", True, line)
+        metric = re.match(r"container_cpu_cfs_(throttled_)?periods_total(?:\{[^}]{0,400}\})? (\d{1,15})(?:\.\d+)?\b", text)
+        if metric:
+            emit(f"cgroup.cpu_nr_{'throttled' if metric[1] else 'periods'}", int(metric[2]), line)
 
 
 def _file(name: str, value: str, line: Line, emit: Emit) -> None:

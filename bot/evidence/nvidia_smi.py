@@ -20,7 +20,7 @@ IDLE = 1024  # MiB in use at most, of a card whose size is not shown
 
 _LISTED = re.compile(r"^\s*GPU (\d{1,3}): (.{1,80}?) \(UUID: (GPU-[\w-]{8,64}|[\w-]{8,64})\)")
 _MIG_LISTED = re.compile(r"^\s*MIG (\S{1,24})\s+Device\s+(\d{1,3}):")
-_TABLE_NAME = re.compile(r"^\|\s+(\d{1,3})\s+(\S.{0,60}?)\s+(On|Off|N/A|Disabled|Enabled)\s*\|\s*([0-9A-Fa-f:.]{6,20}|N/A)\s+(On|Off|N/A)\s*\|")
+_TABLE_NAME = re.compile(r"^\|\s+(\d{1,3})\s+(\S.{0,60}?)\s+(On|Off|N/A|Disabled|Enabled)\s*\|\s*([0-9A-Fa-f:.]{6,20}|N/A)\s+(On|Off|N/A)\s*\|\s*(\d{1,9}|Off|N/A)?")
 _TABLE_MEMORY = re.compile(r"\|\s*(\d{1,9}|N/A)\s?MiB\s*/\s*(\d{1,9})\s?MiB\s*\|")
 _TABLE_NO_MEMORY = re.compile(r"\|\s*(?:Not Supported|ERR!|N/A|Unknown Error)\s*\|")
 _PROCESS = re.compile(
@@ -193,6 +193,8 @@ def _table(text: str, place: Place, state: _State) -> None:
         card = state.card(state.current)
         card.name, card.place = card.name or name[2].rstrip(". "), card.place or place
         card.bus, card.display = name[4], name[5] == "On" if name[5] != "N/A" else card.display
+        if name[6] and name[6].isdigit() and int(name[6]):
+            state.once("gpus.ecc_error", True, place)
         return
     memory = _TABLE_MEMORY.search(text)
     if memory and state.current is not None:

@@ -95,3 +95,9 @@ def test_mirror_pod_is_matched_by_its_configuration_hash() -> None:
     where = f"/kubepods/burstable/pod{hashed}/{'d' * 64}"
     assert derived(static, kernel=killed(where, where)).get("kernel.match") == "pod"
     assert UID not in where
+
+
+def test_kill_of_an_older_start_does_not_explain_a_last_end_of_its_own() -> None:
+    crashed = pod([container()], [status(last=terminated(1))])
+    facts = derived(crashed, kernel=killed(path("d" * 64), path("d" * 64)))
+    assert (facts.get("kernel.kill_matches_container"), facts.get("kernel.match")) == (False, "earlier")
