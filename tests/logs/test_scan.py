@@ -1,5 +1,6 @@
 """One pass, line numbers by line feeds only, memory that does not grow with the log."""
 
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import pytest
@@ -62,3 +63,11 @@ def test_bytes_that_are_no_text_are_read_all_the_same() -> None:
 def test_the_last_lines_are_kept_for_showing_where_a_log_stops() -> None:
     scan = Scanner([NEEDLE]).scan(BytesIO(b"a\nb\n\n  \nlast line\n\n"))
     assert scan.tail[-1] == (5, b"last line")
+
+
+def test_one_scanner_serves_several_checks_at_once() -> None:
+    scanner, data = Scanner([NEEDLE]), b"needle=1\nhay\n" * 200_000
+    with ThreadPoolExecutor(4) as pool:
+        scans = list(pool.map(lambda _: scanner.scan(BytesIO(data)), range(8)))
+    assert {(scan.lines, len(scan.hits), scan.dropped) for scan in scans} == {(scans[0].lines, len(scans[0].hits), scans[0].dropped)}
+    assert scans[0].lines == 400_000
