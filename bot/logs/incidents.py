@@ -13,6 +13,7 @@ from bot.logs.scan import Scan
 from bot.model import Phase
 
 STACK = 600  # lines in front of a root in which its traceback may stand
+QUIET = 45  # seconds after a death in which its followers may still speak
 WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
 NEAR = 400  # lines behind a root in which its followers may stand
 _SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
@@ -84,28 +85,62 @@ def _same_process(one: Event, other: Event) -> bool:
     return left.rank is None or right.rank is None or left.rank == right.rank or (left.pid is not None and left.pid == right.pid)
 
 
-def attempts(events: Iterable[Event]) -> list[Attempt]:
-    """Splits the events of one server into its runs: a start that was seen before, or after a failure, begins a new one; so does, after a failure, an
-    engine process of the same name and another number."""
-    runs: list[list[Event]] = [[]]
-    started: set[tuple[str, str]] = set()
-    engines: dict[str, int | None] = {}
-    failed = False
-    for event in events:
+class _Run:
+    """One run while it is being collected: what has started, which engines it has, whether it served, failed, or is over for good."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.started: set[tuple[str, str]] = set()
+        self.engines: dict[str, int | None] = {}
+        self.failed = self.served = False
+        self.over: float | None = None  # clock of the line that told of the whole server's end
+
+    def add(self, event: Event) -> None:
         role, process = event.message.role, event.prefix.process
-        core = bool(process and _CORE.match(process))
-        again = role == "start" and (_key(event) in started or failed)
-        renewed = failed and core and engines.get(process, event.prefix.pid) != event.prefix.pid
-        if runs[-1] and (again or renewed):
-            runs.append(_behind_engines(runs[-1]) if renewed else [])
-            started, engines, failed = set(), {}, False
         if role == "start":
-            started.add(_key(event))
-        if core:
-            engines[process] = event.prefix.pid
-        failed = failed or role in ("fatal", "wrapper", "ended")
-        runs[-1].append(event)
-    return [Attempt(tuple(run)) for run in runs]
+            self.started.add(_key(event))
+        if _CORE.match(process):
+            self.engines[process] = event.prefix.pid
+        self.failed = self.failed or role in ("fatal", "wrapper", "ended")
+        self.served = self.served or (role == "progress" and event.message.phase is Phase.SERVING)
+        if role in ("wrapper", "ended") or (role == "fatal" and self.over is None):
+            self.over = event.prefix.seconds if event.prefix.seconds is not None else self.over
+        self.events.append(event)
+
+    def renewed_by(self, event: Event) -> bool:
+        """After a failure, an engine of the same name has another number."""
+        process = event.prefix.process
+        return self.failed and bool(_CORE.match(process)) and self.engines.get(process, event.prefix.pid) != event.prefix.pid
+
+    def left_behind_by(self, event: Event) -> bool:
+        """The event belongs to a new run: a start seen before or after a failure, a step of starting after the server served, a failure at an earlier
+        step, or anything from a new process long after (or, by a clock that was set back, before) the death."""
+        role, phase = event.message.role, event.message.phase
+        if role == "start":
+            return _key(event) in self.started or self.failed
+        early = role in ("progress", "fatal") and not event.message.counted and phase is not None and phase.order <= Phase.CACHE_ALLOCATION.order
+        if early and self.served:
+            return True
+        if role == "fatal" and phase is not None and any(old.message.role == "fatal" and (old.message.phase or phase).order > phase.order for old in self.events[-200:]):
+            return True  # nobody fails at an earlier step than the one already failed at
+        if not self.failed or self.over is None or event.prefix.seconds is None:
+            return False
+        known = any(event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:])
+        return not known and abs(event.prefix.seconds - self.over) > QUIET
+
+
+def attempts(events: Iterable[Event]) -> list[Attempt]:
+    """Splits the events of one server into its runs."""
+    runs = [_Run()]
+    for event in events:
+        run = runs[-1]
+        if run.events and (run.renewed_by(event) or run.left_behind_by(event)):
+            fresh = _Run()
+            for old in _behind_engines(run.events) if run.renewed_by(event) else ():
+                fresh.add(old)
+            runs.append(fresh)
+        runs[-1].add(event)
+    return [Attempt(tuple(run.events)) for run in runs]
 
 
 def _behind_engines(run: list[Event]) -> list[Event]:
