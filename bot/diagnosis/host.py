@@ -109,9 +109,15 @@ def _shm(facts: Facts) -> list[Fact]:
     if text(facts, "container.shm_volume") or size:
         small = (size is not None and size < GIB) or (size is None and text(facts, "container.shm_volume") == "default")
         found.append(_fact(facts, "shm.small", small, "shm.size_bytes", "container.shm_limit_bytes", "ray.store_on_disk.available_bytes", "container.shm_volume"))
-        left = roomy and restarted and (percent is None or percent >= 90)
+        left = roomy and restarted and (percent >= 90 if percent is not None else _fits(facts, size))
         found.append(_fact(facts, "shm.left_over", left, "shm.use_percent", "container.shm_volume"))
     return found
+
+
+def _fits(facts: Facts, size: float | None) -> bool:
+    """Whether one region that could not be filled would fit into the empty volume and takes most of it: then something else lies there already."""
+    region = number(facts, "vllm.offload_region.region_bytes")
+    return bool(region and size and size / 2 <= region <= size)
 
 
 def _node(facts: Facts) -> list[Fact]:
