@@ -213,14 +213,14 @@ _RULES: Sequence[_Rule] = (
         hint=rb"prompt(?:_text)?" + _HINT_STRING,
     ),
     _Rule(
-        (b"content", b"text", b"output", b"arguments"),
+        (b"content", b"text", b"input", b"output", b"arguments"),
         _compile(
-            rb"((?<![a-z0-9_.-])(?:content|reasoning_content|text|generated_text|input_text|output|output_text|arguments)\\?[\"']?[ ]{0,2}[:=][ ]{0,2})("
+            rb"((?<![a-z0-9_.-])(?:content|reasoning_content|text|generated_text|input|input_text|output|output_text|arguments)\\?[\"']?[ ]{0,2}[:=][ ]{0,2})("
             + _STRING
             + rb")"
         ),
         _string_after,
-        hint=rb"(?:content|text|output|arguments)" + _HINT_STRING,
+        hint=rb"(?:content|text|input|output|arguments)" + _HINT_STRING,
     ),
     _Rule(
         (b"token_ids",),
@@ -308,7 +308,7 @@ def _lines_at(data: bytes, ends: list[int]) -> Iterator[tuple[int, int]]:
 _DEEPEST = 3
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _PROMPT_KEYS = frozenset(
-    {"prompt", "prompt_text", "content", "reasoning_content", "text", "generated_text", "input_text", "output", "output_text", "arguments"}
+    {"prompt", "prompt_text", "content", "reasoning_content", "text", "generated_text", "input", "input_text", "output", "output_text", "arguments"}
 )
 _LAST_WORD = re.compile(rb"(.*?)(" + _LOUD + rb"|" + _QUIET + rb")(?:_(?:id|base64|b64|value|[0-9]{1,3}))?\Z", re.DOTALL)
 _SECRET_FLAG = re.compile(r"--[a-z_-]{0,40}(?:api[-_]key|token|password|secret|credentials?)\Z", re.IGNORECASE)

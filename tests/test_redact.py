@@ -38,6 +38,11 @@ SECRETS = [
     (b"Received request cmpl-1: prompt: \"it's cut in the mid", b"cut in"),
     (b"{'role': 'user', 'content': 'tell me of my salary'}", b"salary"),
     (b"prompt_token_ids: [128000, 9906, 11], lora_request: None", b"9906"),
+    (b"[{'type': 'missing', 'loc': ('body', 'model'), 'msg': 'Field required', 'input': 'my diary'}]", b"diary"),
+    (b'{"level": "info", "msg": "call", "prompt": "my diary", "api_key": "plain"}', b"diary"),
+    (b'{"level": "info", "msg": "call", "prompt": "my diary", "api_key": "plain"}', b"plain"),
+    (b"environ({'HF_TOKEN': 'plain', 'PATH': '/bin'})", b"plain"),
+    (b"Namespace(host=None, api_key='plain-one', ssl_keyfile=None)", b"plain-one"),
     (b"output: 'the answer is private', output_token_ids: [1, 2]", b"private"),
 ]
 
@@ -57,6 +62,7 @@ HARMLESS = [
     b"ssh://node-7:22 http://10.0.0.1:8000/health user@host:/path",
     b"non-default args: {'limit_mm_per_prompt': 'image=100'}",
     b"allow_credentials=False, allowed_origins=['*']",
+    b"ssl_keyfile='/etc/tls/tls.key', hf_token=None, tokenizer='m', tokenizer_mode=auto, skip_tokenizer_init=False",
     b"Basic usage of the command line",
 ]
 

@@ -260,6 +260,8 @@ def _translate(where: str, node: str, settings: SshAccess, wrong: Exception) -> 
         return TimedOut(f"no answer from SSH on {where} in time")
     if isinstance(wrong, paramiko.SSHException) and "not found in known_hosts" in str(wrong):
         return HostKeyUnknown(how_to_add(node, node, settings.port, settings.known_hosts or Path("known_hosts")))
+    if isinstance(wrong, paramiko.SSHException) and "No authentication methods" in str(wrong):
+        return Unsupported(f"there is no SSH key to show to {where}: ssh.key is not set in oombot.yaml, and the agent holds none")
     if isinstance(wrong, IncompatiblePeer):
         return Unsupported(f"{where} offers only algorithms that are not safe: {_line(wrong)}")
     return Unreachable(f"no SSH connection to {where}: {_line(wrong) or 'it was closed'}")

@@ -153,6 +153,25 @@ def test_user_certificate_opens_the_door(tmp_path: Path) -> None:
         shell.close()
 
 
+def test_agent_holds_the_key(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    socket_path = tmp_path / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket_path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not socket_path.exists():
+            time.sleep(0.02)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket_path))
+        with pytest.raises(Unsupported, match="the agent holds none"):
+            open_shell(sshd, key=None)
+        subprocess.run(["ssh-add", "-q", str(tmp_path / "user_key")], check=True)
+        open_shell(sshd, key=None).close()
+        open_shell(sshd, key=make_key(tmp_path / "stranger"), agent=True).close()
+        with pytest.raises(Forbidden):
+            open_shell(sshd, key=tmp_path / "stranger", agent=False)
+    finally:
+        agent.terminate()
+        agent.wait(10)
+
+
 def test_expired_certificate_does_not(tmp_path: Path) -> None:
     ca = make_key(tmp_path / "ca")
     with running_sshd(tmp_path, extra=f"TrustedUserCAKeys {ca}.pub") as sshd:

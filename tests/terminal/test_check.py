@@ -1,6 +1,9 @@
 """`oombot check` and `oombot collect` from the command line, against a simulated cluster with SSH nodes."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,6 +153,20 @@ def test_folder_that_holds_something_is_not_written_into(world: World, capsys: p
     status, _, err = answer(capsys, "collect", "deploy/chat", "-o", str(tmp_path), "--config", world.config)
     assert status == 2
     assert "not empty; name a new folder" in err
+
+
+def test_without_settings_the_contexts_of_the_kubeconfig_are_the_clusters(world: World, tmp_path: Path) -> None:
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "KUBECONFIG": str(world.folder / "kubeconfig")}
+        return subprocess.run([sys.executable, "-m", "bot", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    for words in ((), ("--cluster", "sandbox")):
+        found = run("check", "deploy/chat", "--json", *words)
+        assert json.loads(found.stdout)["cause"] == "context_exceeds_kv_cache", found.stderr
+    wrong = run("check", "deploy/chat", "--cluster", "mars")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "there are: sandbox" in wrong.stderr
+    assert wrong.stderr.count("\n") == 1
 
 
 # ---------------------------------------------------------------- what is wrong is said in one line
