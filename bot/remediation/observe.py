@@ -11,6 +11,7 @@ from typing import Any
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
 from bot.remediation.bound import read
+from bot.remediation.paste import clean
 from bot.remediation.workload import (
     condition,
     container_statuses,
@@ -29,6 +30,7 @@ from bot.remediation.workload import (
 PATIENCE = timedelta(seconds=20)  # a GPU that was just let go is not seen by the scheduler at once
 DEADLINE = timedelta(minutes=30)  # from the start of a pod to ready, for a StatefulSet, which has no deadline of its own
 STEADY = timedelta(seconds=60)  # a pod that crashed before must have run this long to count as ready
+DETAIL = 400  # characters of the cluster's words that are kept
 CANNOT_START = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
@@ -53,7 +55,7 @@ def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | 
     if not done and remediation.direction == "undo":
         done = _restored(look)
     stuck, detail = ("", "") if done else _stuck(remediation, look, moment, deadline)
-    return Rollout(look.wanted, len(look.new), ready, done, stuck, detail, names)
+    return Rollout(look.wanted, len(look.new), ready, done, stuck, clean(detail)[:DETAIL], names)
 
 
 def _newest_first(found: Sequence[Json]) -> tuple[Json, ...]:

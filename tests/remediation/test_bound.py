@@ -1,0 +1,71 @@
+"""What a difference says, and whom it names."""
+
+from typing import Any
+
+from bot.remediation.bound import compare, who
+from tests.remediation.plans import planned
+from tests.remediation.shelf import container, deployment_shelf, workload
+
+ARGS = "/spec/template/spec/containers/1/args/1"
+SPEC = {"f:spec": {"f:template": {"f:spec": {"f:containers": {}}}}}
+
+
+def owned(manager: str, time: str, container_name: str, field: str, **more: Any) -> dict[str, Any]:
+    fields = {"f:spec": {"f:template": {"f:spec": {"f:containers": {f'k:{{"name":"{container_name}"}}': {".": {}, field: {}}}}}}}
+    return {"manager": manager, "time": time, "fieldsV1": fields, **more}
+
+
+def live(*entries: dict[str, Any]) -> dict[str, Any]:
+    return workload(containers=[{"name": "proxy"}, container()], meta={"managedFields": list(entries)})
+
+
+def test_the_owner_of_the_field_of_this_container_is_named() -> None:
+    body = live(
+        owned("helm", "2026-11-30T08:00:00Z", "server", "f:image"),
+        owned("kubectl-edit", "2026-11-30T10:00:00Z", "server", "f:args"),
+        owned("mesh-injector", "2026-11-30T11:00:00Z", "proxy", "f:args"),
+    )
+    assert who(body, ARGS) == "kubectl-edit"
+
+
+def test_of_two_owners_the_later_one_is_named() -> None:
+    body = live(owned("helm", "2026-11-30T08:00:00Z", "server", "f:args"), owned("argocd-controller", "2026-11-30T10:00:00Z", "server", "f:args"))
+    assert who(body, ARGS) == "argocd-controller"
+
+
+def test_writers_of_the_status_and_the_bot_itself_are_not_named() -> None:
+    body = live(
+        owned("helm", "2026-11-30T08:00:00Z", "server", "f:args"),
+        owned("kube-controller-manager", "2026-11-30T12:00:00Z", "server", "f:args", subresource="status"),
+        owned("oombot", "2026-11-30T12:00:00Z", "server", "f:args"),
+    )
+    assert who(body, ARGS) == "helm"
+
+
+def test_a_field_that_nobody_owns_any_more_leads_to_the_last_writer() -> None:
+    body = live(
+        {"manager": "helm", "time": "2026-11-30T08:00:00Z", "fieldsV1": {"f:metadata": {}}},
+        {"manager": "kubectl-edit", "time": "2026-11-30T10:00:00Z", "fieldsV1": {"f:metadata": {}}},
+    )
+    assert who(body, "/spec/template/spec/containers/1/env/0/value") == "kubectl-edit"
+
+
+def test_without_managed_fields_nobody_is_accused() -> None:
+    assert who(workload(), ARGS) == ""
+
+
+def test_a_secret_in_a_changed_value_is_not_shown() -> None:
+    shelf = deployment_shelf(gpus=2)
+    bound = planned(shelf).bound
+    secret = "--api-key=sk-1234567890abcdef1234567890abcdef"
+    shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"]["containers"][0]["args"].__setitem__(0, secret))
+    found = compare(bound, shelf.seen("Deployment", "chat"))
+    assert [one.before for one in found] == ["--model=llama"]
+    assert "sk-1234" not in repr(found)
+
+
+def test_a_container_that_was_removed_is_a_difference() -> None:
+    shelf = deployment_shelf(gpus=2)
+    bound = planned(shelf).bound
+    shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"].update(containers=[]))
+    assert {one.now for one in compare(bound, shelf.seen("Deployment", "chat"))} == {None}
