@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from bot.sandbox.demo.world import World
 
 FILES = Path(__file__).parent.parent / "page"
-HEADERS = {"Content-Security-Policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
 
 
 def routes(world: "World") -> list[BaseRoute]:

@@ -22,16 +22,15 @@ class Round:
 
     def play(self) -> None:
         """Raises TimeoutError or RuntimeError at the first step that did not happen."""
-        before = self._template()
+        before = self._spec()
         self.begin()
-        self._refusal_and_approval()
-        after = self._template()
-        if after == before:
+        self.approve()
+        if self._spec() == before:
             raise RuntimeError("the workload was not changed")
-        self._undo()
-        if self._template() != before:
+        self.undo()
+        if self._spec() != before:
             raise RuntimeError("undo did not put back what was there before")
-        self.say("undone       the pod template is what it was before")
+        self.say("undone       the workload's spec is what it was before")
         self._audit()
 
     def begin(self) -> None:
@@ -61,7 +60,8 @@ class Round:
         for message in self._thread()[1:]:
             self.say("             | " + message.shown.replace("\n", "\n             | "))
 
-    def _refusal_and_approval(self) -> None:
+    def approve(self) -> None:
+        """Apply by one person, who may not approve it; approval by another; verified. Raises TimeoutError or RuntimeError."""
         self._press(ASKS, "apply")
         plan = wait_for("the plan with its approval button", lambda: self._button("approve"), within_s=30)
         self.say("plan         | " + plan.shown.replace("\n", "\n             | "))
@@ -74,7 +74,8 @@ class Round:
         outcome = wait_for("the verification", lambda: self._says("Verified"), within_s=90)
         self.say("verified     " + outcome.replace("\n", "\n             | "))
 
-    def _undo(self) -> None:
+    def undo(self) -> None:
+        """Undo by one person, approved by another. Raises TimeoutError or RuntimeError."""
         self._press(ASKS, "undo")
         wait_for("the plan of the undo", lambda: self._button("approve"), within_s=30)
         self._press(APPROVES, "approve")
@@ -119,7 +120,7 @@ class Round:
     def _ready(self) -> bool:
         return any(s.get("ready") for pod in self.world.pods(self.incident.name) for s in pod["status"].get("containerStatuses", []))
 
-    def _template(self) -> Any:
+    def _spec(self) -> Any:
         kind, name = self.incident.manifest["kind"], self.incident.name
         found = next(w for w in self.world.cluster.objects("apps/v1", kind, NAMESPACE) if w["metadata"]["name"] == name)
         return found["spec"]

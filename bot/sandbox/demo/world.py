@@ -5,14 +5,16 @@ It writes its files into a temporary folder and takes nothing from the machine's
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bot.app import Application
+from bot.ports import Json
 from bot.sandbox.cluster import SimulatedCluster
 from bot.sandbox.demo.incidents import NAMESPACE, Incident, incidents, with_addresses
 from bot.sandbox.demo.page import routes
+from bot.sandbox.kubelet.history import History
 from bot.sandbox.pagerduty import FakePagerDuty
 from bot.sandbox.slack import FakeSlack
 from bot.sandbox.ssh_node import SshNode
@@ -25,18 +27,38 @@ APPROVERS = "S01ONCALL"
 SCALE = 25.0  # seconds of a server's life that pass in one real second
 
 
-class World:
-    """`start()` brings everything up, `stop()` takes it down. `page_port` 0: any free one."""
+class Cluster(Protocol):
+    """What the world asks of its cluster: the simulated one, or a real control plane."""
 
-    def __init__(self, page_port: int = 0) -> None:
+    def start(self) -> str: ...
+    def stop(self) -> None: ...
+    def kubeconfig(self, path: str | Path, role: str = "admin") -> Path: ...
+    def apply(self, manifest: Json, *, history: History | None = None) -> list[Json]: ...
+    def objects(self, api_version: str, kind: str, namespace: str = "") -> list[Json]: ...
+
+
+class Nodes(Protocol):
+    """SSH servers of the nodes. `settings` are the bot's `ssh` settings for them."""
+
+    def start(self) -> object: ...
+    def stop(self) -> None: ...
+    def settings(self) -> Json: ...
+
+
+class World:
+    """`start()` brings everything up, `stop()` takes it down. `page_port` 0: any free one. Cluster and nodes are simulated unless others are given."""
+
+    def __init__(self, page_port: int = 0, *, ready: Sequence[Incident] | None = None, cluster: Cluster | None = None, nodes: Nodes | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="oombot-demo-")
         self.folder = Path(self._folder.name)
-        self.incidents = incidents()
-        with_addresses([each.node for each in self.incidents])
+        self.incidents = tuple(ready) if ready is not None else incidents()
+        machines = {each.node.name: each.node for each in self.incidents}
+        if nodes is None:
+            with_addresses(list(machines.values()))
         self.slack = FakeSlack(routes=routes(self), port=page_port)
         self.pagerduty = FakePagerDuty()
-        self.cluster = SimulatedCluster([each.node for each in self.incidents], scale=SCALE)
-        self.nodes = SshNode({each.node.name: each.node for each in self.incidents}, self.folder)
+        self.cluster: Cluster = cluster or SimulatedCluster(machines.values(), scale=SCALE)
+        self.nodes: Nodes = nodes or SshNode(machines, self.folder)
         self.app: Application | None = None
 
     def start(self) -> str:
