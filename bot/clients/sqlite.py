@@ -44,12 +44,8 @@ class Database:
         with self._errors():
             connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
-            try:
+            with connection:  # commits, or rolls back when something is raised
                 yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         with self._errors():
