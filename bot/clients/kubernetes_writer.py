@@ -9,7 +9,7 @@ from typing import Any
 from kubernetes.client import ApiClient
 
 from bot.clients.kubernetes_rest import Rest
-from bot.errors import Conflict, Rejected
+from bot.errors import Conflict, Forbidden, Rejected, WorldError
 from bot.model import ObjectRef
 from bot.ports import Json
 
@@ -17,6 +17,7 @@ FIELD_MANAGER = "oombot"
 JSON_PATCH = "application/json-patch+json"
 # the API server's words for a JSON patch that does not apply; a validation error names the field instead (both are 422)
 NOT_APPLICABLE = "the server rejected our request due to an error in our request"
+NO_RIGHTS = (" cannot ", "(401)")  # the authoriser's words; admission says "denied the request" or "exceeded quota" with the same status
 
 
 class KubernetesWriter:
@@ -42,10 +43,8 @@ class KubernetesWriter:
         query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict"), *([("dryRun", "All")] if dry_run else [])]
         try:
             return self._rest.json("PATCH", self._path(ref), query, body=[dict(one) for one in operations], content_type=JSON_PATCH)
-        except Rejected as wrong:
-            if NOT_APPLICABLE in str(wrong):
-                raise Conflict(f"{self.name}: {ref} is not what the patch was made for") from wrong
-            raise
+        except (Rejected, Forbidden) as wrong:
+            raise self._meant(wrong, ref) from wrong
 
     def delete_pod(self, ref: ObjectRef, *, dry_run: bool) -> None:
         """Deletes the pod if it still has `ref.uid`. Raises NotFound when it is gone, Conflict when it is another one by now."""
@@ -57,6 +56,13 @@ class KubernetesWriter:
             body["dryRun"] = ["All"]
         self._rest.json("DELETE", self._path(ref), body=body)
 
+    def _meant(self, wrong: WorldError, ref: ObjectRef) -> WorldError:
+        """A refusal by what it means: a failed `test`, an admission plugin or quota (a 403 as well), or missing rights."""
+        if NOT_APPLICABLE in str(wrong):
+            return Conflict(f"{self.name}: {ref} is not what the patch was made for")
+        if isinstance(wrong, Forbidden) and not any(words in str(wrong) for words in NO_RIGHTS):
+            return Rejected(str(wrong))
+        return wrong
+
     def _path(self, ref: ObjectRef) -> str:
         return self._rest.path(ref.api_version, ref.kind, ref.namespace, ref.name)
-
