@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from bot.model import Case, Difference, Operation, Outcome, Remediation, Rollout, State, StepKind, Verdict
+from bot.model import Case, Difference, Operation, Outcome, Remediation, Rollout, State, Step, StepKind, Verdict
 from bot.units import duration
 from handlers.messages import Trusted
 from handlers.slack import kit
@@ -11,6 +11,7 @@ from handlers.slack.kit import Block
 from handlers.slack.page import Page
 
 _DIFFERENCES, _DIFF = 8, 2800
+_WHOLE = 9000  # below kit.MOST_CHARACTERS, so that nothing of a plan is left out behind an Approve button
 _UNDER_WAY = frozenset({State.APPROVED, State.EXECUTING, State.WATCHING, State.VERIFYING, State.STUCK, State.PLANNING, State.AWAITING_APPROVAL})
 
 
@@ -34,7 +35,8 @@ def plan(page: Page, plan_id: str) -> list[Block]:
     steps, notes = _steps(page, remediation), "\n".join(page.text(note) for note in remediation.notes)
     blocks += [kit.section(each) for each in (steps, notes) if each]
     blocks.append(kit.context(page.say("plan_digest", digest=remediation.digest[:12], risk=page.label(f"risk_{remediation.risk}"))))
-    whole = len(title) <= kit.SECTION and len(remediation.diff) <= _DIFF and max(len(steps), len(notes)) <= kit.SECTION
+    parts = (len(title), len(remediation.diff) + 100, len(steps), len(notes))
+    whole = max(parts) <= _DIFF and sum(parts) <= _WHOLE
     return [*blocks, *_decision(page, operation, whole=whole)]
 
 
@@ -42,8 +44,15 @@ def _steps(page: Page, remediation: Remediation) -> str:
     """Every write, when there is more than the one that the diff shows."""
     if len(remediation.steps) < 2:
         return ""
-    lines = [f"{number}. {page.text(step.says)} ({page.label(f'step_{StepKind(step.kind).value}')}: {kit.escape(str(step.object))})" for number, step in enumerate(remediation.steps, 1)]
+    lines = [f"{number}. {page.text(step.says)}{_object_of(page, step)}" for number, step in enumerate(remediation.steps, 1)]
     return f"*{page.label('steps')}*\n" + "\n".join(lines)
+
+
+def _object_of(page: Page, step: Step) -> str:
+    """What is written to, where the step's own words do not name it."""
+    if step.object.name in step.says.say(page.language):
+        return ""
+    return f" ({page.label(f'step_{StepKind(step.kind).value}')}: {kit.escape(str(step.object))})"
 
 
 def _decision(page: Page, operation: Operation, *, whole: bool) -> list[Block]:

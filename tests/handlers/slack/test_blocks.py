@@ -178,6 +178,19 @@ def test_a_plan_that_cannot_be_shown_whole_cannot_be_approved() -> None:
     assert "too long to be shown whole, so it cannot be approved" in shown(made, "plan:plan-1")
 
 
+@pytest.mark.parametrize("length", range(200, 3400, 400))
+def test_behind_an_approve_button_nothing_of_the_plan_is_left_out(length: int) -> None:
+    waiting = operation(State.AWAITING_APPROVAL)
+    says = Text("w" * length + " end-of-step")
+    plan = replace(waiting.remediation, diff="d" * length + " end-of-diff", notes=(Text("n" * length + " end-of-note"),), steps=(replace(waiting.remediation.steps[0], says=says),) * 2)
+    made = case(State.AWAITING_APPROVAL, operation=replace(waiting, remediation=plan))
+    text = shown(made, "plan:plan-1")
+    if "Approve" in buttons(made, "plan:plan-1"):
+        assert all(word in text for word in ("end-of-step", "end-of-diff", "end-of-note"))
+    else:
+        assert "too long to be shown whole" in text
+
+
 def test_approve_asks_once_more_and_names_the_change() -> None:
     approve = limits.buttons(blocks.message(case(State.AWAITING_APPROVAL), "plan:plan-1", "en")[1])[0]
     assert "Deployment llm/chat: Lower the maximum context length" in approve["confirm"]["text"]["text"]
