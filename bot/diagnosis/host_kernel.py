@@ -81,7 +81,7 @@ def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
 
     def add(name: str, value: Value | None, *near: str) -> None:
         if value not in (None, ""):
-            found.append(Fact(f"kernel.{name}", value, kill.place(*near) or kill.place("scope")))  # type: ignore[arg-type]
+            found.append(Fact(f"kernel.{name}", value, kill.place(*near) or kill.place("scope")))
 
     level = kill.text("level")
     add("match", match, "scope")
@@ -130,6 +130,8 @@ def _child(kill: Record, match: str, facts: Facts) -> bool | None:
     if match not in ("container", "pod") or kill.flag("group"):
         return False if kill.flag("group") else None
     containers = records(facts, "pod.container")
+    if not containers:
+        return None
     container = choose(facts, containers)
     if container.text("state") == "running" and container.text("id") == kill.text("container_id") and kill.text("container_id"):
         return True

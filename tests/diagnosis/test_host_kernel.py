@@ -101,3 +101,9 @@ def test_kill_of_an_older_start_does_not_explain_a_last_end_of_its_own() -> None
     crashed = pod([container()], [status(last=terminated(1))])
     facts = derived(crashed, kernel=killed(path("d" * 64), path("d" * 64)))
     assert (facts.get("kernel.kill_matches_container"), facts.get("kernel.match")) == (False, "earlier")
+
+
+def test_pod_without_any_container_left_is_still_matched_by_its_uid() -> None:
+    empty = {"metadata": {"name": "chat-0", "uid": UID}}
+    facts = derived(empty, kernel=killed(path(), path()))
+    assert (facts.get("kernel.match"), "kernel.child_killed" in facts) == ("pod", False)
