@@ -77,14 +77,17 @@ def verify(desk: Desk, case_id: str) -> None:
         return
     plan = operation.remediation
     rollout = desk.engine.observe(plan, desk.reader(plan.target))
-    after = _look(desk, plan, rollout)
-    now = desk.clock.now()
-    outcome = desk.engine.judge(plan, case.diagnosis, after, rollout, now)
-    if outcome.verdict is Verdict.NOT_VERIFIABLE and operation.watch_until is not None and now < operation.watch_until:
-        desk.announce(desk.change(case_id, lambda newest: _seen(newest, operation, rollout)))
-        desk.put("verify", case_id, after=desk.timings.verification_interval)
-        return
-    conclude(desk, case_id, operation.id, outcome, rollout)
+    if rollout.done or rollout.stuck == SHOWS_ITSELF or _over(desk, operation):
+        outcome = desk.engine.judge(plan, case.diagnosis, _look(desk, plan, rollout), rollout, desk.clock.now())
+        if outcome.verdict is not Verdict.NOT_VERIFIABLE or _over(desk, operation):
+            conclude(desk, case_id, operation.id, outcome, rollout)
+            return
+    desk.announce(desk.change(case_id, lambda newest: _seen(newest, operation, rollout)))  # a pod that is not ready at this very moment proves nothing yet
+    desk.put("verify", case_id, after=desk.timings.verification_interval)
+
+
+def _over(desk: Desk, operation: Operation) -> bool:
+    return operation.watch_until is None or desk.clock.now() >= operation.watch_until
 
 
 def _look(desk: Desk, plan: Remediation, rollout: Rollout) -> Diagnosis | None:

@@ -495,6 +495,22 @@ def test_what_cannot_be_verified_yet_is_looked_at_again_until_the_time_is_over(s
     assert stage.later(case, seconds=16).state is State.VERIFIED
 
 
+def test_a_pod_that_is_not_ready_for_a_moment_is_not_called_failed(stage: Stage) -> None:
+    stage.world.verdict = Verdict.NOT_VERIFIABLE
+    case = stage.approved()
+    stage.world.rollout, stage.world.verdict = Rollout(1, 1, 0, False, new_pods=("chat-new",)), Verdict.FAILED
+    assert stage.later(case, seconds=16).state is State.VERIFYING
+    stage.world.rollout, stage.world.verdict = DONE, None
+    assert stage.later(case, seconds=16).state is State.VERIFIED
+
+
+def test_a_pod_that_does_not_get_ready_again_is_called_failed_in_the_end(stage: Stage) -> None:
+    stage.world.verdict = Verdict.NOT_VERIFIABLE
+    case = stage.approved()
+    stage.world.rollout, stage.world.verdict = Rollout(1, 1, 0, False, new_pods=("chat-new",)), Verdict.FAILED
+    assert stage.later(case, minutes=16).state is State.VERIFICATION_FAILED
+
+
 def test_what_could_not_be_verified_in_time_is_said(stage: Stage) -> None:
     stage.world.verdict = Verdict.NOT_VERIFIABLE
     case = stage.later(stage.approved(), minutes=16)
