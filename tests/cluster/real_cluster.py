@@ -18,12 +18,12 @@ from bot.sandbox.kubelet.kernel import boot_lines
 from bot.sandbox.kubelet.kubelet import Kubelet
 from bot.sandbox.kubelet.machine import Machine, machine
 from bot.sandbox.loopback import Served, certificate
-from tests.cluster import access, kubeconfig
+from tests.cluster import access, custom_kinds, kubeconfig
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubelet_server import application
 from tests.cluster.rest_api import MERGE, RestApi
 
-TICK = 0.05
+TICK = 0.08
 
 
 class RealCluster:
@@ -48,6 +48,8 @@ class RealCluster:
         self._served.start()
         for each in self._wanted:
             self.add_machine(each)
+        for each in custom_kinds.definitions():
+            self._ok(self.client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=each))
         self.apply(access.manifests())
         self._thread.start()
         return self.plane.url

@@ -135,9 +135,48 @@ def test_what_makes_no_sense_is_invalid(chat: Lane, path: str, value: Any) -> No
     assert status["message"].startswith('Deployment.apps "chat" is invalid')
 
 
-def test_a_word_of_another_type_is_refused(chat: Lane) -> None:
-    code, _ = refused(lambda: _patch(chat, {"op": "replace", "path": f"{ARGS}/0", "value": 0.85}))
-    assert code in (400, 422)
+CONTAINER = "/spec/template/spec/containers/0"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{ARGS}/0", 0.85),
+        (ARGS, "--gpu-memory-utilization=0.85"),
+        (f"{CONTAINER}/env", [{"name": "A", "value": 1}]),
+        ("/spec/replicas", "two"),
+        (f"{CONTAINER}/resources/limits/memory", "lots"),
+    ],
+)
+@pytest.mark.parametrize("validation", ["Strict", "Warn"])
+def test_a_value_of_another_type_is_refused(chat: Lane, path: str, value: Any, validation: str) -> None:
+    code, status = refused(lambda: _patch(chat, {"op": "add", "path": path, "value": value}, field_validation=validation))
+    assert (code, status["reason"]) == (422, "Invalid")
+
+
+@pytest.mark.parametrize("path", [f"{CONTAINER}/argz", "/spec/nothing", "/spec/template/spec/container"])
+def test_a_field_that_nobody_knows_is_refused_when_asked_to_be_strict(chat: Lane, path: str) -> None:
+    before = chat.get("Deployment")
+    code, status = refused(lambda: _patch(chat, {"op": "add", "path": path, "value": ["x"]}, field_validation="Strict"))
+    assert (code, status["reason"]) == (422, "Invalid")
+    assert "unknown field" in status["message"]
+    _patch(chat, {"op": "add", "path": path, "value": ["x"]}, field_validation="Ignore")
+    assert chat.get("Deployment")["spec"] == before["spec"], "and dropped without a word when not"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (f"{CONTAINER}/env", [{"value": "1"}], "spec.template.spec.containers[0].env[0].name"),
+        (f"{CONTAINER}/volumeMounts", [{"name": "nope", "mountPath": "/dev/shm"}], "spec.template.spec.containers[0].volumeMounts[0].name"),
+        (f"{CONTAINER}/resources", {"limits": {"memory": "8Gi"}, "requests": {"memory": "9Gi"}}, "spec.template.spec.containers[0].resources.requests"),
+        (f"{CONTAINER}/readinessProbe/failureThreshold", -1, "spec.template.spec.containers[0].readinessProbe.failureThreshold"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_its_field(chat: Lane, path: str, value: Any, field: str) -> None:
+    code, status = refused(lambda: _patch(chat, {"op": "add", "path": path, "value": value}))
+    assert (code, status["reason"]) == (422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == [field]
 
 
 def test_a_stateful_set_keeps_its_service_name(lane: Lane) -> None:

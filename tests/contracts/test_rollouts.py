@@ -47,6 +47,19 @@ def test_recreate_ends_the_old_pod_before_it_makes_the_new_one(lane: Lane) -> No
     assert not any(waits_for_gpu(pod) for pod in lane.pods())
 
 
+def test_a_roll_that_gets_nowhere_runs_into_its_deadline(lane: Lane) -> None:
+    lane.deploy(gpus=2, progressDeadlineSeconds=2)
+    wait_for("the deadline", lambda: _progress(lane) == ("False", "ProgressDeadlineExceeded"))
+
+
+def test_a_deployment_that_wants_two_pods_has_one_when_there_is_one_gpu(lane: Lane) -> None:
+    lane.deploy(replicas=2)
+    lane.ready_pod()
+    wait_for("an unschedulable pod", lambda: any(waits_for_gpu(pod) for pod in lane.pods()))
+    wait_for("one of two", lambda: lane.get("Deployment")["status"].get("readyReplicas") == 1)
+    assert lane.get("Deployment")["status"]["unavailableReplicas"] == 1
+
+
 def test_a_paused_deployment_rolls_nothing(lane: Lane) -> None:
     lane.deploy()
     old = lane.ready_pod()
@@ -144,6 +157,11 @@ def test_a_crash_loop_shows_what_a_kubelet_shows(lane: Lane) -> None:
     assert (row["lastState"]["terminated"]["exitCode"], row["lastState"]["terminated"]["reason"]) == (1, "Error")
     assert pod["status"]["phase"] == "Running"
     assert not is_ready(pod)
+
+
+def _progress(lane: Lane) -> tuple[str, str]:
+    rows = [row for row in lane.get("Deployment")["status"].get("conditions", []) if row["type"] == "Progressing"]
+    return (rows[0]["status"], rows[0]["reason"]) if rows else ("", "")
 
 
 def _server(pod: Json) -> Json:

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 
 from bot.ports import Json
 from bot.sandbox.answers import ApiError, bad_request, forbidden, no_such_path, success, unauthorized, unsupported_media
-from bot.sandbox.cluster import patches, resources, selectors
+from bot.sandbox.cluster import patches, resources, schema, selectors
 from bot.sandbox.cluster.resources import PODS, REVIEWS, Resource
 from bot.sandbox.cluster.roles import Attempt, Gate, User
 from bot.sandbox.cluster.store import Change, Store
@@ -134,6 +134,7 @@ class _Server:
             return self._delete(call, call.name, body.get("deleteOptions") or {})
         if call.resource.namespaced:
             body.setdefault("metadata", {}).setdefault("namespace", call.namespace or "default")
+        body = schema.decoded(call.resource.kind, body, call.query.get("fieldValidation", ""))
         return self.store.create(call.resource, body, manager=call.manager, dry_run=call.dry())
 
     def _patch(self, call: Call, body: Any) -> Json:
@@ -147,7 +148,7 @@ class _Server:
             patched = patches.apply(kind, {**item, "metadata": {**item["metadata"], **({"resourceVersion": asked} if asked else {})}}, body)
             if asked and patched.get("metadata", {}).get("resourceVersion") == asked:
                 patched["metadata"].pop("resourceVersion")
-            return patched
+            return schema.decoded(call.resource.kind, patched, call.query.get("fieldValidation", ""))
 
         return self.store.edit(call.resource, call.namespace, call.name, change, manager=call.manager, subresource=call.subresource, dry_run=call.dry())
 

@@ -1,11 +1,12 @@
 """What the API server fills in and refuses when an object is written: only what a reader of the result could notice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from bot.ports import Json
 from bot.sandbox.answers import ApiError, invalid
 from bot.sandbox.cluster import selectors
 from bot.sandbox.cluster.resources import Resource
+from bot.units import quantity
 
 
 def fill(resource: Resource, document: Json) -> None:
@@ -177,20 +178,33 @@ def _check_containers(spec: Json, kind: str, name: str, group: str, at: str) -> 
         for key in ("name", "image"):
             if not container.get(key):
                 raise invalid(kind, group, name, f"{at}.containers[{number}].{key}", "Required value")
-        problem = _wrong_words(container)
-        if problem:
-            raise ApiError(400, "BadRequest", f'{kind} in version "v1" cannot be handled as a {kind}: {problem}')
+        for field, why in _problems(container, [row["name"] for row in spec.get("volumes") or []]):
+            raise invalid(kind, group, name, f"{at}.containers[{number}].{field}", why)
 
 
-def _wrong_words(container: Json) -> str:
-    for key in ("args", "command"):
-        words = container.get(key) or []
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            return f"json: cannot unmarshal into Go struct field Container.{key} of type string"
-    for row in container.get("env") or []:
-        if not isinstance(row, dict) or not isinstance(row.get("value", ""), str):
-            return "json: cannot unmarshal into Go struct field EnvVar.value of type string"
-    return ""
+def _problems(container: Json, volumes: list[str]) -> Iterator[tuple[str, str]]:
+    """(field, why) of what cannot be in one container."""
+    for number, row in enumerate(container.get("env") or []):
+        if not row.get("name"):
+            yield f"env[{number}].name", "Required value"
+    for number, mount in enumerate(container.get("volumeMounts") or []):
+        if mount.get("name") not in volumes:
+            yield f"volumeMounts[{number}].name", f'Not found: "{mount.get("name")}"'
+    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+        for key in ("failureThreshold", "periodSeconds", "timeoutSeconds", "initialDelaySeconds"):
+            if (value := (container.get(kind) or {}).get(key, 0)) < 0:
+                yield f"{kind}.{key}", f"Invalid value: {value}: must be greater than or equal to 0"
+    yield from _sizes(container.get("resources") or {})
+
+
+def _sizes(resources: Json) -> Iterator[tuple[str, str]]:
+    limits = resources.get("limits") or {}
+    for key, value in (resources.get("requests") or {}).items():
+        try:
+            if key in limits and quantity(value) > quantity(limits[key]):
+                yield "resources.requests", f'Invalid value: "{value}": must be less than or equal to {key} limit of {limits[key]}'
+        except ValueError:
+            raise ApiError(422, "Invalid", f' "" is invalid: patch: Invalid value: quantities must match the regular expression: {value}') from None
 
 
 def _check_pod_change(name: str, document: Json, before: Json) -> None:
