@@ -47,7 +47,7 @@ def execute_step(remediation: Remediation, index: int, operation_id: str, writer
     if is_done(live, operation_id, index):
         return
     if step.after_rollout:
-        _refuse_unsettled(remediation, live)
+        _refuse_unsettled(remediation, operation_id, live)
     _patch(remediation, step, operation_id, writer, dry=False, index=index)
 
 
@@ -130,16 +130,12 @@ def _observed(live: Json) -> bool:
     return int((live.get("status") or {}).get("observedGeneration", 0)) >= int(metadata(live).get("generation", 0))
 
 
-def _refuse_unsettled(remediation: Remediation, live: Json) -> None:
-    """A step that waits for the rollout: all pods must be of the new template, ready or not, before the strategy goes back."""
+def _refuse_unsettled(remediation: Remediation, operation_id: str, live: Json) -> None:
+    """For a step that waits for the rollout: our template still stands, and all pods are of it, ready or not."""
     first = next(step for step in remediation.steps if step.kind is StepKind.PATCH)
-    ours = {str(one["path"]): one.get("value", MISSING) for one in first.patch if one["op"] != "test" and under(str(one["path"]), TEMPLATE)}
-    if any(
-        one.get("op") != "remove" and get(live, str(one["path"])) != ours[str(one["path"])]
-        for one in first.patch
-        if str(one["path"]) in ours and one["op"] != "test"
-    ):
-        raise Conflict(f"the template of {remediation.object} was changed again, so its strategy is left as it is")
+    wrote = [one for one in first.patch if one["op"] in ("add", "replace") and under(str(one["path"]), TEMPLATE)]
+    if not is_done(live, operation_id, 0) or any(get(live, one["path"]) != one["value"] for one in wrote):
+        raise Conflict(f"{remediation.object} was changed again, so its strategy is left as it is")
     status, wanted = live.get("status") or {}, int((live.get("spec") or {}).get("replicas", 1))
     if not _observed(live) or int(status.get("updatedReplicas", 0)) < wanted or int(status.get("replicas", 0)) > wanted:
         raise Temporary(f"the rollout of {remediation.object} is not through yet; its strategy goes back afterwards")

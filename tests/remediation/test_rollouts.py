@@ -1,10 +1,16 @@
 """Whole remediations on a cluster: one GPU for one replica, the old pod crash-looping, real clients on both sides, real rollouts."""
 
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
 from bot.errors import Conflict, Forbidden, Rejected
 from bot.model import ObjectRef, Recommendation
 from bot.remediation import Changed, differences, dry_run, execute_step, observe, plan_undo
+from bot.sandbox.behaviours import ANNOTATION
+from bot.sandbox.kubelet.machine import machine
 from bot.units import GIB
 from tests.remediation.place import CRASHES, MODEL, Place, manifest, until
 from tests.remediation.plans import new_id, operation, recommendation
@@ -142,3 +148,47 @@ def test_a_restart_gives_new_pods_of_the_same_specification(place: Place) -> Non
     execute_step(place.planned("restart", target), 0, "op-1", place.writer)
     new = until(lambda: next((one for one in place.pods() if one["metadata"]["uid"] != target.pod_uid and one["spec"].get("nodeName")), None))
     assert "kubectl.kubernetes.io/restartedAt" in new["metadata"]["annotations"]
+
+
+SERVES = {"ready_after": 2, "log": ["serving"]}
+
+
+def test_with_on_delete_only_the_dead_pod_is_replaced(place: Place) -> None:
+    target = place.crash_looping("StatefulSet", updateStrategy={"type": "OnDelete"})
+    remediation = place.planned(recommendation(), target)
+    done = place.carry_out(remediation, "op-1")
+    assert (done.wanted, done.ready) == (1, 1)
+    assert [one["metadata"]["uid"] for one in place.pods()] != [target.pod_uid]
+
+
+def test_a_gpu_taken_after_the_preview_ends_unschedulable_and_is_undone(place: Place) -> None:
+    place.cluster.add_machine(machine(f"spare-{place.namespace}", labels={"pool": place.namespace}))
+    target = place.ready("Deployment", script=SERVES)
+    before = place.body("Deployment")["spec"]
+    remediation = place.planned(recommendation(), target)
+    assert not any(pointer.startswith("/spec/strategy") for pointer in remediation.before)
+    place.cluster.apply(thief(place.namespace))
+    until(lambda: True if any(one["metadata"]["name"] == "thief" and one["spec"].get("nodeName") for one in place.pods()) else None)
+    execute_step(remediation, 0, "op-1", place.writer)
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    found = until(lambda: look if (look := observe(remediation, place.reader, now=later)).stuck else None)
+    assert found.stuck == "unschedulable"
+    assert "Insufficient nvidia.com/gpu" in found.detail
+    undo = plan_undo(operation(remediation), place.reader, new_id=new_id)
+    assert place.carry_out(undo, "op-2").ready == 1
+    assert place.body("Deployment")["spec"] == before
+    assert target.pod_uid in [one["metadata"]["uid"] for one in place.pods()]
+
+
+def test_every_replica_of_a_stateful_set_gets_the_fix(place: Place) -> None:
+    place.cluster.add_machine(machine(f"spare-{place.namespace}", labels={"pool": place.namespace}))
+    target = place.crash_looping("StatefulSet", replicas=2, podManagementPolicy="Parallel")
+    done = place.carry_out(place.planned(recommendation(), target), "op-1")
+    assert (done.wanted, done.ready, len(done.new_pods)) == (2, 2, 2)
+
+
+def thief(namespace: str) -> dict[str, Any]:
+    """A pod that takes a GPU of the place."""
+    container = {"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    meta = {"name": "thief", "namespace": namespace, "annotations": {ANNOTATION: json.dumps(SERVES)}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], "nodeSelector": {"pool": namespace}}}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.errors import BadInput, Temporary
+from bot.errors import BadInput, Conflict, Temporary
 from bot.model import Remediation, StepKind
 from bot.remediation import Changed, digest_of, execute_step, plan_undo
 from tests.remediation.plans import new_id, operation, planned, recommendation
@@ -57,6 +57,15 @@ def test_the_strategy_goes_back_after_the_rollout_and_not_sooner() -> None:
     assert shelf.seen("Deployment", "chat")["spec"] == before
     assert shelf.sent == [("patch", "chat")] * 3
     assert shelf.seen("Deployment", "chat")["metadata"]["annotations"]["oombot.io/operation"] == "op-2/1"
+
+
+def test_the_strategy_is_left_alone_when_somebody_changed_the_object_in_between() -> None:
+    shelf = deployment_shelf()
+    back = undo(shelf, applied(shelf))
+    execute_step(back, 0, "op-2", shelf.writer())
+    shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"]["containers"][0]["args"].__setitem__(1, "--max-model-len=1"))
+    with pytest.raises(Conflict, match="left as it is"):
+        execute_step(back, 1, "op-2", shelf.writer())
 
 
 def test_with_a_free_gpu_the_strategy_goes_back_at_once() -> None:
