@@ -29,22 +29,32 @@ class Attempt:
     subresource: str = ""
 
 
-# The two roles that the demo's bot uses. Tests put the project's own deploy/rbac files in their place.
-_READ_CORE = ["pods", "events", "nodes", "namespaces", "services", "configmaps", "persistentvolumeclaims", "resourcequotas", "limitranges"]
+def _reads(group: str, *plurals: str, verbs: tuple[str, ...] = ("get", "list")) -> Json:
+    return {"apiGroups": [group], "resources": list(plurals), "verbs": list(verbs)}
+
+
+# What the project's own deploy/rbac gives (a test compares them); that folder is not in an installed wheel, and the demo is.
+_WATCH = ("get", "list", "watch")
 READER_RULES: list[Json] = [
-    {"apiGroups": [""], "resources": _READ_CORE, "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
-    {"apiGroups": ["apps"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["batch", "autoscaling", "policy"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["leaderworkerset.x-k8s.io", "serving.kserve.io", "ray.io", "argoproj.io"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+    _reads("", "pods", "events", "nodes", "namespaces", "limitranges", "resourcequotas", verbs=_WATCH),
+    _reads("", "pods/log", verbs=("get",)),
+    _reads("", "pods/exec", verbs=("get", "create")),
+    _reads("apps", "deployments", "replicasets", "statefulsets", "daemonsets", verbs=_WATCH),
+    _reads("batch", "jobs", "cronjobs", verbs=_WATCH),
+    _reads("policy", "poddisruptionbudgets", verbs=_WATCH),
+    _reads("autoscaling", "horizontalpodautoscalers", verbs=_WATCH),
+    _reads("leaderworkerset.x-k8s.io", "leaderworkersets"),
+    _reads("serving.kserve.io", "inferenceservices", "llminferenceservices", "servingruntimes"),
+    _reads("serving.knative.dev", "services", "configurations", "revisions"),
+    _reads("ray.io", "rayclusters", "rayservices", "rayjobs"),
+    _reads("argoproj.io", "applications"),
+    _reads("kustomize.toolkit.fluxcd.io", "kustomizations"),
+    _reads("helm.toolkit.fluxcd.io", "helmreleases"),
 ]
 REMEDIATOR_RULES: list[Json] = [
-    {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "patch"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "delete"]},
-    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
-    {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get", "list"]},
+    _reads("apps", "deployments", "statefulsets", verbs=("get", "patch")),
+    _reads("", "pods", verbs=("get", "list", "delete")),
+    {**_reads("", "namespaces", verbs=("get",)), "resourceNames": ["kube-system"]},
 ]
 
 
