@@ -140,3 +140,9 @@ def test_a_file_that_is_no_database_is_refused_with_a_clear_line(tmp_path: Path)
     (tmp_path / "oombot.db").write_bytes(b"not a database, certainly not" * 100)
     with pytest.raises(StoreError, match="not a database"):
         Database(tmp_path / "oombot.db")
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_a_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file: File exists|file/data: Not a directory"):
+        Database(tmp_path / "file" / "data" / "oombot.db")
