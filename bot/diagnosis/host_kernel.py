@@ -45,7 +45,8 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
     if not containers and not uids:
         ours = [kill for kill in kills if SERVER_PROCESS.search(kill.text("task"))]
         newest = (ours or kills)[-1]
-        return newest, "name"
+        stranger = not ours and flag(facts, "log.looked") is True and newest.text("level") not in _NODE
+        return newest, "stranger" if stranger else "name"
     chosen = choose(facts, containers) if containers else Record(0)
     ids = {chosen.text("id"), chosen.text("ended_id")} - {""}
     others = {container.text(name) for container in containers for name in ("id", "ended_id") if container is not chosen} - {""}

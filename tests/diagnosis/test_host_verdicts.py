@@ -186,3 +186,9 @@ def test_answer_without_one_of_the_files_is_never_wrong_and_certain(name: str) -
     for left_out in files:
         found = diagnose({file: content for file, content in files.items() if file != left_out})
         assert found.cause in (*causes.split(), "unknown") or found.certainty is not Certainty.CERTAIN
+
+
+def test_kill_of_a_stranger_in_its_own_group_is_not_taken_for_the_server_whose_log_is_there() -> None:
+    group = "/docker/" + "d" * 64
+    found = diagnose({"container.log": OOM, "kernel.log": killed(group, group, "nginx")})
+    assert found.family == "device_memory"
