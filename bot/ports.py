@@ -59,6 +59,9 @@ class ClusterReader(Protocol):
     def list(self, api_version: str, kind: str, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500) -> Sequence[Json]:
         """Objects of a kind; an empty namespace means all. At most `limit`."""
 
+    def names(self, api_version: str, kind: str, namespace: str = "", *, limit: int = 20_000) -> Sequence[Json]:
+        """Objects of a kind of which only `metadata` is sure to be there: for a search by name among many."""
+
     def log(self, namespace: str, pod: str, container: str, *, previous: bool = False, tail_lines: int | None = None, limit_bytes: int = 4 << 20) -> LogPiece:
         """A container's log. Raises NotFound when there is none (no previous container)."""
 

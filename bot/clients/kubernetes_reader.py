@@ -4,6 +4,7 @@ It never writes (exec is a POST that belongs to reading, and only commands that 
 and turns every exception of the client into one of `bot.errors`. What an object means is nobody's business here.
 """
 
+import builtins
 import contextlib
 import json
 import re
@@ -25,6 +26,7 @@ LOG_S = 8.0  # to read one log
 LOG_READ_CAP = 96 << 20  # bytes that are streamed for one log at most, to keep its start and its end
 LAST_LINES = 4000  # asked for when the log is so long that its end was not reached
 PAGE = 500
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 LEFT_OUT = b"[oombot left out %d bytes of this log here]\n"
 LEFT_OUT_UNKNOWN = b"[oombot left out a part of this log here]\n"
 NOBODY_ASKED = 200
@@ -50,15 +52,22 @@ class KubernetesReader:
     def list(
         self, api_version: str, kind: str, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = PAGE
     ) -> Sequence[Json]:
+        selectors = [(key, value) for key, value in (("labelSelector", label_selector), ("fieldSelector", field_selector)) if value]
+        # A list leaves out of its items what it says itself; give them back, so that an item reads like a single object.
+        return [{**item, "apiVersion": api_version, "kind": kind} for item in self._pages(api_version, kind, namespace, selectors, limit, "application/json")]
+
+    def names(self, api_version: str, kind: str, namespace: str = "", *, limit: int = 20_000) -> Sequence[Json]:
+        """See `ports`. Asks for metadata alone: of a large cluster's pods that is a tenth."""
+        return self._pages(api_version, kind, namespace, [], limit, METADATA_ONLY)
+
+    def _pages(self, api_version: str, kind: str, namespace: str, selectors: Sequence[tuple[str, str]], limit: int, accept: str) -> Sequence[Json]:
         path = self._rest.path(api_version, kind, namespace)
-        found: list[Json] = []
+        found: builtins.list[Json] = []
         token = ""
         while True:
-            query = [("limit", str(min(PAGE, limit - len(found))))]
-            query += [(key, value) for key, value in (("labelSelector", label_selector), ("fieldSelector", field_selector), ("continue", token)) if value]
-            page = self._rest.json("GET", path, query)
-            # A list leaves out of its items what it says itself; give them back, so that an item reads like a single object.
-            found += [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
+            query = [("limit", str(min(PAGE, limit - len(found)))), *selectors, *([("continue", token)] if token else [])]
+            page = self._rest.json("GET", path, query, accept=accept)
+            found += page.get("items") or ()
             token = str((page.get("metadata") or {}).get("continue") or "")
             if not token or len(found) >= limit:
                 return found[:limit]

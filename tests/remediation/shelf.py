@@ -45,6 +45,9 @@ class Shelf:
     def uid(self) -> str:
         return self.cluster_uid
 
+    def names(self, api_version: str, kind: str, namespace: str = "", *, limit: int = 20_000) -> Sequence[Json]:
+        return self.list(api_version, kind, namespace, limit=limit)
+
     def list(self, api_version: str, kind: str, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500) -> Sequence[Json]:
         if kind in self.forbidden:
             raise Forbidden(f"{kind} is forbidden")
