@@ -68,7 +68,7 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
             facts = facts.with_facts(reading.facts, () if bundle.files[name].cut else reading.looked)
     incident = _incident(bundle, knowledge, gaps)
     if incident is not None:
-        facts = _merged(facts, log_facts.facts_of(incident), bundle, incident)
+        facts = _merged(facts, log_facts.facts_of(incident, knowledge.namespaces), bundle, incident)
     facts = _container_arguments(host.derive(facts))
     facts = facts.with_facts(device_facts.from_arguments(facts))
     engine = ledger_engine.engine_facts(facts)
@@ -103,15 +103,17 @@ def _absent(bundle: Bundle) -> tuple[Gap, ...]:
 
 
 def _read(name: str, module: str, file: BundleFile, gaps: list[Gap]) -> Reading:
+    reader = importlib.import_module(module)
+    load = getattr(reader, "load", None)  # a reader that takes a file of any size says how
     try:
         with file.open() as stream:
-            data = stream.read(MAX_FILE + 1)
+            data = load(stream) if load else stream.read(MAX_FILE + 1)
     except (OSError, EOFError, zlib.error, ValueError) as wrong:
         gaps.append(Gap(name, f"cannot be read: {wrong}", WOULD_TELL.get(name, "")))
         return Reading()
-    if len(data) > MAX_FILE:
+    if not load and len(data) > MAX_FILE:
         gaps.append(Gap(name, "longer than 32 MiB: only its beginning was read", WOULD_TELL.get(name, "")))
-    reading: Reading = importlib.import_module(module).read(data[:MAX_FILE], file.name)
+    reading: Reading = reader.read(data if load else data[:MAX_FILE], file.name)
     return reading
 
 

@@ -7,6 +7,7 @@ to a container is decided by `bot/diagnosis/host_kernel.py`.
 
 import re
 from bisect import bisect_right
+from typing import BinaryIO
 
 from bot.evidence import cgroup
 from bot.evidence.document import Document, epoch, shorten
@@ -47,6 +48,18 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than")),
     ("sysrq", re.compile(r"sysrq: (?:SysRq : )?(.{1,60})", re.IGNORECASE)),
 )
+
+
+def load(stream: BinaryIO) -> bytes:
+    """A log of any size in bounded memory: of what stands before its last 64 MiB only the line feeds are kept, so that lines keep their numbers."""
+    kept, dropped = bytearray(), 0
+    while chunk := stream.read(MAX_BYTES // 4):
+        kept += chunk
+        if len(kept) > 2 * MAX_BYTES:
+            cut = kept.find(b"\n", len(kept) - MAX_BYTES) + 1 or len(kept) - MAX_BYTES
+            dropped += kept.count(b"\n", 0, cut)
+            del kept[:cut]
+    return b"\n" * dropped + bytes(kept)
 
 
 def read(data: bytes, source: str) -> Reading:

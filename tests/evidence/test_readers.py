@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,15 @@ def test_several_pods_in_one_file_choose_the_one_that_failed() -> None:
     quiet, failed = pod(), pod(metadata={"name": "chat-1"}, status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. "})
     reading = pod_json.read(json.dumps({"kind": "List", "items": [quiet, failed]}).encode(), "pod.json")
     assert {fact.name: fact.value for fact in reading.facts}["pod.name"] == "chat-1"
+
+
+def test_kill_at_the_end_of_a_log_that_does_not_fit_keeps_its_line() -> None:
+    line = b"[1.0] usb 1-1: " + b"x" * 985 + b"\n"
+    whole = line * 150_000 + KERNEL
+    loaded = kernel_log.load(BytesIO(whole))
+    assert len(loaded) < len(whole)
+    reading = kernel_log.read(loaded, "kernel.log")
+    kill = next(fact for fact in reading.facts if fact.name == "kernel.kill.0.task")
+    assert kill.place is not None
+    assert kill.place.line == 150_004
+    assert [gap.reason for gap in reading.gaps] == ["only its last 64 MiB were read"]
