@@ -15,8 +15,12 @@ from bot.model import Fact, Phase, Place, Value
 _STARTING = frozenset({Phase.IMPORT, Phase.CONFIG, Phase.DEVICE, Phase.WEIGHTS, Phase.PROFILING, Phase.CACHE_SIZING, Phase.CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.WARMUP})
 
 
-def facts_of(incident: Incident) -> Facts:
-    """All facts of the incident; `looked` covers the log's groups when the log was read whole."""
+GROUPS = ("log.", "failure.", "requests.", "sleep.", "alloc.", "stack.")
+
+
+def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
+    """All facts of the incident. `namespaces`: prefixes of the ids of all messages that were searched for ("vllm."), so that a message that is not there
+    counts as absent."""
     found: list[Fact] = []
     for event in incident.events:
         found += _of_event(event)
@@ -26,8 +30,7 @@ def facts_of(incident: Incident) -> Facts:
     found += _course(incident)
     found += _engine(incident)
     found += _requests(incident)
-    namespaces = {"vllm.", "torch.", "frame.", "app.", "sglang.", "nccl.", "ray.", "nvidia.", "system.", "failure.", "requests.", "sleep.", "alloc."}
-    return Facts([fact for fact in found if fact is not None], ("log.", *sorted(namespaces)))
+    return Facts(found, (*GROUPS, *namespaces))
 
 
 def _of_event(event: Event) -> list[Fact]:

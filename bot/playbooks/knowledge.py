@@ -30,6 +30,11 @@ class Knowledge:
     remedies: Mapping[str, RemedyText] = field(default_factory=dict)
 
     @cached_property
+    def namespaces(self) -> tuple[str, ...]:
+        """Prefixes of the message ids ("vllm.") but the kernel's, whose facts come from the kernel log."""
+        return tuple(sorted({f"{message.id.split('.')[0]}." for message in self.messages} - {"kernel."}))
+
+    @cached_property
     def scanner(self) -> Scanner:
         """All anchors as one database, built at first use."""
         return Scanner(self.messages)
