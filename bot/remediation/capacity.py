@@ -15,6 +15,7 @@ from bot.remediation.workload import condition, is_gpu, metadata
 from bot.units import quantity
 
 Amounts = dict[str, Decimal]
+FEW = 50  # nodes that are asked for their pods one by one; a large cluster has many more pods that do not matter here
 _COUNTED = ("cpu", "memory")
 
 
@@ -30,12 +31,15 @@ class Room:
 
 def room_for(template: Mapping[str, Any], reader: ClusterReader) -> Room:
     """Room for one more pod of the template besides all that run now."""
+    pod_spec = dict(template.get("spec") or {})
     try:
-        nodes = reader.list("v1", "Node", limit=10_000)
-        pods = reader.list("v1", "Pod", limit=100_000)
+        nodes = [node for node in reader.list("v1", "Node", limit=10_000) if takes(node, pod_spec)]
+        if len(nodes) > FEW:
+            return compute(pod_spec, nodes, reader.list("v1", "Pod", limit=100_000))
+        pods = [pod for node in nodes for pod in reader.list("v1", "Pod", field_selector=f"spec.nodeName={metadata(node)['name']}", limit=1000)]
     except WorldError as wrong:
         return Room(None, reason=str(wrong))
-    return compute(dict(template.get("spec") or {}), nodes, pods)
+    return compute(pod_spec, nodes, pods)
 
 
 def compute(pod_spec: Mapping[str, Any], nodes: Sequence[Json], pods: Sequence[Json]) -> Room:

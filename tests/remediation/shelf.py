@@ -52,10 +52,14 @@ class Shelf:
         if kind in self.forbidden:
             raise Forbidden(f"{kind} is forbidden")
         wanted = dict(part.split("=") for part in label_selector.split(",") if part)
+        node = field_selector.removeprefix("spec.nodeName=")
         found = [
             copy.deepcopy(body)
             for (one, where, _), body in self._objects.items()
-            if one == kind and namespace in ("", where) and wanted.items() <= (body["metadata"].get("labels") or {}).items()
+            if one == kind
+            and namespace in ("", where)
+            and node in ("", body["spec"].get("nodeName"))
+            and wanted.items() <= (body["metadata"].get("labels") or {}).items()
         ]
         return found[:limit]
 
