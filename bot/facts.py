@@ -185,7 +185,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.looked": ("bool", "a kernel log was read"),
     "kernel.kills": ("int", "memory kills in it"),
     "kernel.kill_matches_container": ("bool", "one of them belongs to the incident"),
-    "kernel.match": ("text", "matched by: container, pod, name (no pod to compare with), earlier (an older start of it), node (the machine ran out), sibling, stranger, unplaced"),
+    "kernel.match": ("text", "matched by: container, pod, name (no pod to compare with), time (no path, but at the time of its end), earlier (an older start of it), node (the machine ran out), sibling, stranger, unplaced"),
     "kernel.limit": ("text", "whose limit was hit: container (or pod, unit), node, other"),
     "kernel.level": ("text", "level of that limit: container, pod, kubepods, qos, docker, unit, node, cpuset, policy, user-space"),
     "kernel.ancestor": ("bool", "the limit of all pods together"),

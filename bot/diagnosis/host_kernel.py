@@ -8,7 +8,7 @@ container is counted and is no proof for this one.
 import re
 
 from bot.diagnosis.host_container import choose
-from bot.diagnosis.host_records import Record, flag, records, text
+from bot.diagnosis.host_records import Record, flag, number, records, text
 from bot.facts import Facts
 from bot.model import Fact, Value
 
@@ -19,6 +19,7 @@ SERVER_PROCESS = re.compile(
 _OWN = ("container", "pod", "docker", "unit", "user", "other", "unknown")  # a limit of the workload itself
 _NODE = ("node", "kubepods", "qos", "user-space", "root")
 _ANCESTOR = ("kubepods", "qos")
+NEAR, FAR = 15, 120  # seconds between a kill and an end that are the same thing, and that are not
 
 
 def derive(facts: Facts) -> Facts:
@@ -27,7 +28,7 @@ def derive(facts: Facts) -> Facts:
     if flag(facts, "kernel.looked") is None:
         return facts
     chosen, match = _match(facts, kills)
-    own = chosen is not None and match in ("container", "pod", "name")
+    own = chosen is not None and match in ("container", "pod", "name", "time")
     found = [Fact("kernel.kill_matches_container", own, chosen.place("victim_line", "scope") if chosen else None)]
     if chosen is not None:
         found += _facts(chosen, match, facts)
@@ -55,25 +56,43 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
             return kill, "container"
     for kill in reversed(kills):
         if uids & {kill.text("pod_uid")} and kill.text("container_id") not in others:
-            return kill, "earlier" if _ended_otherwise(chosen, kill) else "pod"
+            return kill, "earlier" if _ended_otherwise(chosen, kill, facts) else "pod"
     for kill in reversed(kills):
         if uids & {kill.text("pod_uid"), kill.text("limit_pod_uid")} or kill.text("container_id") in others:
             return kill, "sibling"
-    return _elsewhere(kills)
+    return _elsewhere(kills, chosen, facts)
 
 
-def _ended_otherwise(container: Record, kill: Record) -> bool:
+def _apart(container: Record, kill: Record, facts: Facts) -> float | None:
+    """Seconds between the kill and the container's last end; None when one of the two times is not known."""
+    finished, boot, since = container.number("finished_at"), number(facts, "bundle.booted_at"), kill.number("boot_s")
+    moment = kill.number("at_s")
+    if moment is None and boot is not None and since is not None:
+        moment = boot + since
+    return None if moment is None or finished is None else abs(finished - moment)
+
+
+def _ended_otherwise(container: Record, kill: Record, facts: Facts) -> bool:
     """Whether the container's last end is known to be another one than this kill: an older start of it was killed then, and the last one ended by itself."""
-    code = container.number("exit_code")
-    return bool(kill.text("container_id")) and "ended_id" in container and code not in (None, 137) and container.text("reason") != "OOMKilled"
+    if not kill.text("container_id") or "ended_id" not in container:
+        return False
+    apart = _apart(container, kill, facts)
+    if apart is not None and apart > FAR:
+        return True
+    return container.number("exit_code") not in (None, 137) and container.text("reason") != "OOMKilled"
 
 
-def _elsewhere(kills: list[Record]) -> tuple[Record | None, str]:
-    """A kill of the whole machine says something of every pod on it; a kill inside another container does not. One without any path may be ours."""
+def _elsewhere(kills: list[Record], container: Record, facts: Facts) -> tuple[Record | None, str]:
+    """A kill of the whole machine says something of every pod on it; a kill inside another container does not. One without any path is ours when it was
+    at the time of our end by SIGKILL."""
+    blind = [kill for kill in kills if not kill.text("cgroup") and not kill.text("container_id")]
+    if container.number("exit_code") == 137:
+        timely = [kill for kill in blind if (apart := _apart(container, kill, facts)) is not None and apart <= NEAR]
+        if timely:
+            return timely[-1], "time"
     whole = [kill for kill in kills if kill.text("level") in _NODE]
     if whole:
         return whole[-1], "node"
-    blind = [kill for kill in kills if not kill.text("cgroup") and not kill.text("container_id")]
     return (blind[-1], "unplaced") if blind else (None, "none")
 
 

@@ -178,13 +178,22 @@ def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str],
             "score_adj": (kill.score_adj, killed),
             "group": (kill.group or None, killed),
             "members": (len(kill.members) or None, killed),
-            "at": (times.get(kill.line) or times.get(kill.killed_line or 0) or "", place),
+            "at": (time := times.get(kill.line) or times.get(kill.killed_line or 0) or "", place),
+            **_moment(time, place),
             "victim_line": (kill.task or None, killed),
             **{f"stat_{name}": (value, place) for name, value in kill.stats.items()},
             **_table(kill, place),
         }
         facts += [Fact(f"kernel.kill.{index}.{name}", value, where) for name, (value, where) in values.items() if value not in (None, "")]
     return facts
+
+
+def _moment(time: str, place: Place) -> dict[str, tuple[Value | None, Place]]:
+    """The time in a form that can be compared: seconds since 1970 (`at_s`), since boot (`boot_s`), or local without a zone (`local_s`)."""
+    found = clock(time)
+    if found is not None:
+        return {"at_s" if found[0] == "epoch" else "local_s": (found[1], place)} if found[0] != "year" else {}
+    return {"boot_s": (float(time), place)} if re.fullmatch(r"\d{1,12}\.\d{1,9}", time) else {}
 
 
 def _level(kill: Kill, limit: cgroup.Cgroup) -> str:

@@ -107,3 +107,18 @@ def test_pod_without_any_container_left_is_still_matched_by_its_uid() -> None:
     empty = {"metadata": {"name": "chat-0", "uid": UID}}
     facts = derived(empty, kernel=killed(path(), path()))
     assert (facts.get("kernel.match"), "kernel.child_killed" in facts) == ("pod", False)
+
+
+PATHLESS = "2026-01-14T{time}+00:00 node-1 kernel: Memory cgroup out of memory: Killed process 811 (VLLM::EngineCor) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB\n"
+
+
+def test_kill_without_a_path_is_ours_when_it_was_at_the_time_of_our_end() -> None:
+    now, long_ago = (derived(DEAD, kernel=PATHLESS.format(time=time)) for time in ("09:31:05", "03:00:00"))
+    assert (now.get("kernel.match"), now.get("kernel.kill_matches_container")) == ("time", True)
+    assert (long_ago.get("kernel.match"), long_ago.get("kernel.kill_matches_container")) == ("unplaced", False)
+
+
+def test_kill_of_an_older_start_hours_before_the_last_end_is_an_earlier_one() -> None:
+    old = killed(path("d" * 64), path("d" * 64)).replace("[1.", "2026-01-14T03:00:00+00:00 node-1 kernel: [1.")
+    facts = derived(pod([container()], [status(last=terminated(137))]), kernel=old)
+    assert (facts.get("kernel.match"), facts.get("kernel.kill_matches_container")) == ("earlier", False)
