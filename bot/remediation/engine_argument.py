@@ -26,15 +26,26 @@ def change(workload: Workload, argument: str, value: Any, direction: str = "") -
         return elsewhere.engine_argument(workload, wanted, written, found)
     if isinstance(found, End):
         return _append(workload, wanted, written, found)
-    refusal = _pointless(wanted, written, found, direction)
-    return refusal or _rewrite(workload, wanted, written, found)
+    return _pointless(wanted, written, found, direction) or _rewrite(workload, wanted, written, found)
+
+
+def _overruled(workload: Workload, wanted: Option) -> tuple[Text, ...]:
+    """The engine does not look at the utilisation when the size of the cache is given in bytes."""
+    if wanted.name != "gpu-memory-utilization" or not isinstance(locate(workload.container, option("kv-cache-memory-bytes")), Spot):
+        return ()
+    return (
+        Text(
+            "--kv-cache-memory-bytes is set too: then the cache has that size, whatever the utilisation.",
+            "同时设置了 --kv-cache-memory-bytes：缓存大小由它决定，与利用率无关。",
+        ),
+    )
 
 
 def _append(workload: Workload, wanted: Option, written: str, end: End) -> Change:
     new = f"--{wanted.name}={written}" if written else f"--{wanted.name}"
     path = join("spec", "template", "spec", "containers", workload.index, end.list)
     proof = tuple((f"{path}/{at}", item) for at, item in enumerate(end.items))
-    return Change((Edit(f"{path}/{len(end.items)}", MISSING, new, proof),))
+    return Change((Edit(f"{path}/{len(end.items)}", MISSING, new, proof),), _overruled(workload, wanted))
 
 
 def _rewrite(workload: Workload, wanted: Option, written: str, spot: Spot) -> Change:
@@ -42,11 +53,11 @@ def _rewrite(workload: Workload, wanted: Option, written: str, spot: Spot) -> Ch
     if wanted.kind == "switch":
         return Change((Edit(path, spot.word.text, f"--{wanted.name}"),))
     if spot.joined:
-        return Change((Edit(path, spot.word.text, f"--{spot.key}={written}"),))
+        return Change((Edit(path, spot.word.text, f"--{spot.key}={written}"),), _overruled(workload, wanted))
     # the option's own item is bound too: otherwise the value could land behind another option
     before = join("spec", "template", "spec", "containers", workload.index, spot.word.list, spot.word.at - 1)
     proof = ((before, f"--{spot.key}"),) if spot.word.at else ()
-    return Change((Edit(path, spot.word.text, written, proof),))
+    return Change((Edit(path, spot.word.text, written, proof),), _overruled(workload, wanted))
 
 
 def _pointless(wanted: Option, written: str, spot: Spot, direction: str) -> Elsewhere | None:

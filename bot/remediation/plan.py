@@ -153,6 +153,8 @@ def _other_kind(ask: Ask, recipe: Recipe, here: Situation) -> Handout:
 
 
 def _not_changed(target: Target) -> Text:
+    if not target.pod:
+        return Text(f"This changes a workload, and {target} is none; check one of its pods.", f"这项修改针对工作负载，而 {target} 不是；请检查其上的 Pod。")
     if target.workload is None:
         return Text(
             f"Pod {target} belongs to no workload: a pod's command line cannot be changed, it has to be deleted and made anew with this.",

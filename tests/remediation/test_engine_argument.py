@@ -191,6 +191,12 @@ def test_nothing_but_a_value_in_range_reaches_a_patch(argument: str, value: Any)
         change(at({}), argument, value)
 
 
+def test_a_utilisation_that_a_fixed_cache_overrules_is_said() -> None:
+    done = change(at({"args": ["--kv-cache-memory-bytes=8G", "--gpu-memory-utilization=0.9"]}), "gpu-memory-utilization", 0.85)
+    assert isinstance(done, Change)
+    assert "whatever the utilisation" in done.notes[0].en
+
+
 def test_an_argument_with_a_secret_is_neither_bound_nor_shown() -> None:
     done = change(at({"args": ["--model=x", "--api-key=sk-1234567890abcdef1234567890abcdef"]}), "max-num-seqs", 8)
     assert isinstance(done, Change)

@@ -258,6 +258,10 @@ def test_a_bare_pod_is_handed_out_with_its_new_arguments() -> None:
     assert "--max-model-len=57344" in found.paste
 
 
+def test_a_node_is_told_to_be_no_workload() -> None:
+    assert "node/gpu-1 is none" in handed_out(deployment_shelf(), at=Target("shelf", "", "", node="gpu-1")).reason.en
+
+
 def test_another_kind_of_owner_is_handed_out() -> None:
     at = Target("shelf", "llm", "chat-r1-x", container="server", workload=ObjectRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "llm", "big", "u"))
     assert "LeaderWorkerSet" in handed_out(deployment_shelf(), at=at).reason.en
