@@ -6,7 +6,7 @@ Certainty is derived here and nowhere raised. No finding means `unknown`, with t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bot.diagnosis import recommend, sizing, words
+from bot.diagnosis import host_sizing, recommend, sizing, words
 from bot.diagnosis.causes import family_of
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.recommend import Meaning
@@ -16,6 +16,7 @@ from bot.logs.incidents import Incident
 from bot.model import Certainty, Diagnosis, Fact, Gap, Ledger, Phase, Quote, RunnerUp, Text
 
 _MOST_QUOTES = 6
+_OF_LOG = ("failure.", "alloc.", "budget.", "engine.", "stack.", "requests.", "limits.")  # a verdict on these rests on the log's root
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
     if any(rival.certainty is Certainty.CERTAIN for rival in rivals) and certainty is Certainty.CERTAIN:
         certainty = Certainty.LIKELY
     remedies = recommend.chosen([best, *rivals], facts)
-    advice, useless = recommend.advise(best, remedies, facts, context.meanings, lambda name, direction: sizing.size_for(name, direction, context.ledger, context.engine))
+    advice, useless = recommend.advise(best, remedies, facts, context.meanings, lambda name, direction: _size(name, direction, facts, context))
     return Diagnosis(
         cause=best.cause,
         family=family_of(best.cause),
@@ -54,6 +55,10 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
         will_not_help=useless,
         **_where(facts, context),  # type: ignore[arg-type]
     )
+
+
+def _size(name: str, direction: str, facts: Facts, context: Context) -> sizing.Sized | sizing.Impossible | None:
+    return sizing.size_for(name, direction, context.ledger, context.engine) or host_sizing.size_for(name, direction, facts)
 
 
 def _where(facts: Facts, context: Context) -> dict[str, object]:
@@ -96,7 +101,8 @@ def _nothing(facts: Facts) -> Text:
 
 def _evidence(signature: Signature, facts: Facts, context: Context) -> tuple[Quote, ...]:
     """Quotes of the facts that the signature rests on, the root first; each place once."""
-    names = ["failure.kind", *signature.quotes, *signature.when, *signature.certain_if]
+    rooted = any(name.startswith(_OF_LOG) for name in signature.when)
+    names = [*(["failure.kind"] if rooted else []), *signature.quotes, *signature.when, *signature.certain_if]
     quotes: dict[tuple[str, int | None], Quote] = {}
     for name in names:
         fact = facts.fact(name)

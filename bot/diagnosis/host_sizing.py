@@ -1,0 +1,150 @@
+"""From what to what, for remedies on a host: limits, requests, shared memory, probes, grace periods.
+
+A limit that was hit does not show how much would have been taken, so that those steps are steps, and say so. Nothing is ever larger than
+the node. Engine options are sized elsewhere (`sizing`).
+"""
+
+import math
+import re
+from collections.abc import Callable
+
+from bot.diagnosis.host_records import number, text
+from bot.diagnosis.sizing_words import Impossible, Sized
+from bot.facts import Facts
+from bot.model import Text
+from bot.units import GIB, MIB, as_quantity, quantity, show
+
+STEP = 1.5  # of a limit that was hit
+ABOVE_REQUEST = 1.3  # a first limit, over what was asked for
+LEAST_SHM = 2 * GIB  # what a server of several processes is given at least
+
+_STEP_WHY = Text(
+    "How much it would take is not shown, since it was killed at the limit: this is one step; read memory.peak afterwards.",
+    "由于在上限处被杀死，无法得知实际需要多少：这只是一步；之后请查看 memory.peak。",
+)
+
+
+def size_for(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
+    """The numbers of one remedy; None where there are none to give."""
+    sizer = _SIZERS.get((remedy, direction))
+    return None if sizer is None else sizer(remedy, direction, facts)
+
+
+def rounded(size: float) -> int:
+    """Upwards to what people write: 128 MiB below 2 GiB, whole GiB up to 32, 4 GiB above."""
+    grain = 128 * MIB if size < 2 * GIB else GIB if size <= 32 * GIB else 4 * GIB
+    return math.ceil(size / grain) * grain
+
+
+def _quantity(size: int) -> str:
+    """As people write it: "2G" where the size is a round decimal one, else binary."""
+    for suffix, factor in (("G", 10**9), ("M", 10**6)):
+        if size and size % factor == 0 and size % GIB:
+            return f"{size // factor}{suffix}"
+    return as_quantity(size)
+
+
+def _node(facts: Facts) -> float | None:
+    return number(facts, "node.memory_allocatable_bytes") or number(facts, "node.memory_total_bytes")
+
+
+def _beyond(remedy: str, direction: str, size: int, facts: Facts) -> Impossible | None:
+    node = _node(facts)
+    if node is None or size <= node:
+        return None
+    return Impossible(remedy, direction, Text(f"The node has {show(node)} in all.", f"该节点总共只有 {show(node)}。"))
+
+
+def _limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
+    """One step above the limit that was hit."""
+    limit = number(facts, "container.memory_limit_bytes")
+    if not limit:
+        return None
+    to = rounded(limit * STEP)
+    effect = Text(f"The same work has {show(to - limit)} more before the kernel ends it.", f"在被内核终止之前，同样的工作多出 {show(to - limit)}。")
+    return _beyond(remedy, direction, to, facts) or Sized(remedy, direction, effect, _quantity(int(limit)), _quantity(to), why=_STEP_WHY)
+
+
+def _first_limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
+    """A first limit: a third above what was asked for."""
+    request = number(facts, "container.memory_request_bytes")
+    if not request:
+        return None
+    to = rounded(request * ABOVE_REQUEST)
+    effect = Text("The container is ended before it takes the node along.", "容器会在拖垮节点之前被终止。")
+    why = Text("A third above its request; raise the request first if it needs more.", "比请求值高约三分之一；如需更多，请先提高请求值。")
+    return _beyond(remedy, direction, to, facts) or Sized(remedy, direction, effect, None, _quantity(to), why=why)
+
+
+def _used(facts: Facts) -> float | None:
+    """What the container used: by the eviction's message, else by its control group."""
+    told = text(facts, "pod.evicted_use")
+    if re.fullmatch(r"\d{1,18}\w{0,2}", told):
+        try:
+            return float(quantity(told))
+        except ValueError:
+            return None
+    return number(facts, "cgroup.current_bytes")
+
+
+def _request(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
+    """The request becomes what is used, else the limit."""
+    request, limit, used = number(facts, "container.memory_request_bytes"), number(facts, "container.memory_limit_bytes"), _used(facts)
+    wanted = used * 1.2 if used else limit
+    if not wanted or wanted <= (request or 0):
+        return None
+    to = int(limit) if wanted == limit else rounded(wanted)
+    effect = Text(
+        "The scheduler keeps that much of the node for it, and the kubelet evicts others first.",
+        "调度器会为其预留相应内存，kubelet 会优先驱逐其他 Pod。",
+    )
+    return _beyond(remedy, direction, to, facts) or Sized(remedy, direction, effect, _quantity(int(request)) if request else "0", _quantity(to))
+
+
+def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
+    """At least twice what there is, and what was asked for."""
+    size = number(facts, "shm.size_bytes") or number(facts, "container.shm_limit_bytes")
+    if size is None:
+        size = number(facts, "ray.store_on_disk.available_bytes") or (64 * MIB if text(facts, "container.shm_volume") == "default" else None)
+    stores = (number(facts, "ray.store_exceeds_shm.store_bytes"), number(facts, "ray.store_request_too_large.wanted_bytes"))
+    wanted = max((store for store in stores if store), default=0)
+    to = rounded(max(LEAST_SHM, 2 * (size or 0) if not wanted else 0, wanted))
+    effect = Text("The server's processes have room for the buffers that they share.", "服务的各进程有足够空间共享缓冲区。")
+    return Sized(remedy, direction, effect, _quantity(int(size)) if size else None, _quantity(to))
+
+
+def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
+    """More failures, or more time for one answer where answers were late."""
+    probe = text(facts, "events.probe_kill") or text(facts, "events.probe_failed")
+    failures, period = number(facts, f"container.{probe}_failures"), number(facts, f"container.{probe}_period_s") or 10
+    timeout = number(facts, f"container.{probe}_timeout_s")
+    if not failures:
+        return None
+    if text(facts, "events.probe_answer") == "timeout" and timeout and timeout < 5:
+        effect = Text("An answer may take 5 s under load.", "负载较高时，应答最多可用 5 秒。")
+        return Sized(remedy, direction, effect, f"timeoutSeconds {int(timeout)}", "5")
+    to = math.ceil(failures * (2 if probe == "startup" else 3))
+    effect = Text(
+        f"The kubelet waits {int(to * period)} s instead of {int(failures * period)} s.", f"kubelet 会等待 {int(to * period)} 秒，而不是 {int(failures * period)} 秒。"
+    )
+    return Sized(remedy, direction, effect, f"failureThreshold {int(failures)}", str(to))
+
+
+def _grace(remedy: str, direction: str, facts: Facts) -> Sized | None:
+    grace = number(facts, "termination.grace_s")
+    if not grace:
+        return None
+    effect = Text("Requests in flight have that long to finish when the pod is stopped.", "停止 Pod 时，进行中的请求有这么长时间完成。")
+    return Sized(remedy, direction, effect, f"{int(grace)}s", f"{int(grace * 2)}s")
+
+
+_SIZERS: dict[tuple[str, str], Callable[[str, str, Facts], Sized | Impossible | None]] = {
+    ("memory_limit", "raise"): _limit,
+    ("init_container_memory", "raise"): _limit,
+    ("sidecar_memory", "raise"): _limit,
+    ("memory_limit", "set"): _first_limit,
+    ("memory_request", "raise"): _request,
+    ("shm_size", "raise"): _shm,
+    ("probe", "relax"): _probe,
+    ("grace_period", "raise"): _grace,
+}

@@ -1,0 +1,72 @@
+"""From what to what on a host, and never more than the node has."""
+
+import pytest
+
+from bot.diagnosis.host_sizing import rounded, size_for
+from bot.diagnosis.sizing import Impossible, Sized
+from bot.facts import Facts
+from bot.model import Fact, Value
+from bot.units import GIB, MIB
+
+
+def sized(remedy: str, **facts: Value) -> Sized | Impossible | None:
+    name, direction = remedy.split(":")
+    return size_for(name, direction, Facts([Fact(key.replace("__", "."), value) for key, value in facts.items()]))
+
+
+def change(remedy: str, **facts: Value) -> tuple[object, object] | None:
+    found = sized(remedy, **facts)
+    return (found.from_value, found.to_value) if isinstance(found, Sized) else None
+
+
+@pytest.mark.parametrize(("limit", "to"), [(500 * MIB, "768Mi"), (2 * 10**9, "3Gi"), (32 * GIB, "48Gi"), (200 * GIB, "300Gi")])
+def test_limit_that_was_hit_grows_by_half_to_a_round_size(limit: int, to: str) -> None:
+    assert change("memory_limit:raise", container__memory_limit_bytes=limit) == ({2 * 10**9: "2G", 500 * MIB: "500Mi", 32 * GIB: "32Gi", 200 * GIB: "200Gi"}[limit], to)
+
+
+def test_limit_never_exceeds_the_node() -> None:
+    found = sized("memory_limit:raise", container__memory_limit_bytes=64 * GIB, node__memory_total_bytes=80 * GIB)
+    assert isinstance(found, Impossible)
+    assert "80.00 GiB" in found.why.en
+
+
+def test_first_limit_is_a_third_above_the_request_and_needs_one() -> None:
+    assert change("memory_limit:set", container__memory_request_bytes=56 * GIB) == (None, "76Gi")
+    assert change("memory_limit:set") is None
+
+
+def test_request_becomes_what_the_evicted_container_used() -> None:
+    assert change("memory_request:raise", pod__evicted_use="43536Ki") == ("0", "128Mi")
+    assert change("memory_request:raise", pod__evicted_use="9Gi", container__memory_request_bytes=GIB) == ("1Gi", "11Gi")
+    assert change("memory_request:raise", pod__evicted_use="9" * 40) is None
+
+
+def test_request_becomes_the_limit_when_the_use_is_not_known() -> None:
+    assert change("memory_request:raise", container__memory_request_bytes=128 * MIB, container__memory_limit_bytes=8 * GIB) == ("128Mi", "8Gi")
+    assert change("memory_request:raise", container__memory_request_bytes=8 * GIB, container__memory_limit_bytes=8 * GIB) is None
+
+
+def test_shared_memory_is_sized_by_what_was_asked_for_else_doubled() -> None:
+    assert change("shm_size:raise", container__shm_volume="default") == ("64Mi", "2Gi")
+    assert change("shm_size:raise", container__shm_limit_bytes=8 * 10**9, **{"ray__store_exceeds_shm__store_bytes": 10_240_000_000}) == ("8G", "10Gi")
+    assert change("shm_size:raise", shm__size_bytes=16 * GIB) == ("16Gi", "32Gi")
+
+
+def test_probe_gets_more_failures_or_more_time_for_late_answers() -> None:
+    startup = {"events__probe_kill": "startup", "container__startup_failures": 60, "container__startup_period_s": 10}
+    assert change("probe:relax", **startup) == ("failureThreshold 60", "120")
+    late = {"events__probe_kill": "liveness", "events__probe_answer": "timeout", "container__liveness_failures": 3, "container__liveness_timeout_s": 1}
+    assert change("probe:relax", **late) == ("timeoutSeconds 1", "5")
+    assert change("probe:relax", events__probe_kill="startup") is None
+
+
+def test_grace_period_doubles() -> None:
+    assert change("grace_period:raise", termination__grace_s=30) == ("30s", "60s")
+
+
+def test_remedies_without_numbers_have_none() -> None:
+    assert sized("application:fix") is None
+
+
+def test_sizes_are_rounded_upwards_to_what_people_write() -> None:
+    assert [rounded(size) for size in (1, 2 * GIB + 1, 33 * GIB)] == [128 * MIB, 3 * GIB, 36 * GIB]
