@@ -29,7 +29,6 @@ PAGE = 500
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 LEFT_OUT = b"[oombot left out %d bytes of this log here]\n"
 LEFT_OUT_UNKNOWN = b"[oombot left out a part of this log here]\n"
-NOBODY_ASKED = 200
 
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 
@@ -92,7 +91,7 @@ class KubernetesReader:
     def run(self, namespace: str, pod: str, container: str, argv: Sequence[str], *, timeout_s: float = 10, limit_bytes: int = 1 << 20) -> CommandOutput:
         """Sends an allow-listed argv list (no shell). A command that does not end in time raises TimedOut; it may go on in the container."""
         if not self._allowed(argv):
-            raise Forbidden(f"not an allowed command: {' '.join(argv)[:NOBODY_ASKED]}")
+            raise Forbidden(f"not an allowed command: {' '.join(argv)[:200]}")
         # An exec swaps a method of the client that it uses, so each has a client of its own.
         client = ApiClient(configuration=self._rest.api_client.configuration)
         try:
