@@ -60,7 +60,7 @@ class Outside:
             self._bot = subprocess.Popen([sys.executable, "-m", "bot", "serve"], cwd=self.world.folder, env=environ, stderr=subprocess.PIPE, text=True)
             assert self._bot.stderr is not None
             said = self._bot.stderr.readline()
-            assert "oombot: ready" in said, said
+            assert "oombot: ready" in said, said + self._bot.communicate(timeout=30)[1]
             self._until = time.monotonic() + self._random.uniform(0.2, 2.0)
         elif self._left and time.monotonic() >= self._until:
             self._left -= 1
