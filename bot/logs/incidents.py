@@ -108,9 +108,10 @@ class _Run:
         self.events.append(event)
 
     def renewed_by(self, event: Event) -> bool:
-        """After a failure, an engine of the same name has another number."""
-        process = event.prefix.process
-        return self.failed and bool(_CORE.match(process)) and self.engines.get(process, event.prefix.pid) != event.prefix.pid
+        """Some time after a failure, an engine of the same name has another number."""
+        process, now = event.prefix.process, event.prefix.seconds
+        renewed = self.failed and bool(_CORE.match(process)) and self.engines.get(process, event.prefix.pid) != event.prefix.pid
+        return renewed and (self.over is None or now is None or abs(now - self.over) > QUIET)
 
     def left_behind_by(self, event: Event) -> bool:
         """The event belongs to a new run: a start seen before or after a failure, a step of starting after the server served, a failure at an earlier
