@@ -24,6 +24,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "log.shutdown": ("bool", "somebody asked the server to stop before anything failed"),
     "log.neighbours": ("int", "other servers that write into the same file"),
     "failure.kind": ("text", "what the root says, by the `kind` of its message"),
+    "failure.tells_why": ("bool", "the root names a cause of its own, not only that something ended"),
     "failure.message": ("text", "id of the root message"),
     "failure.phase": ("text", "phase in which it failed"),
     "failure.basis": ("text", "what the phase rests on: message, stack, follower, marker"),

@@ -15,9 +15,21 @@ def derive(facts: Facts) -> Facts:
     facts = host_container.derive(facts)
     facts = host_kernel.derive(facts)
     facts = host_events.derive(facts)
-    for step in (_ending, _disruption, _cgroup, _shm, _node, _ray, _gpus):
+    for step in (_tells_why, _ending, _disruption, _cgroup, _shm, _node, _ray, _gpus):
         facts = facts.with_facts(step(facts))
     return facts
+
+
+# kinds of roots that only say that something ended or hangs, as it does when somebody ends it from outside
+_MERE_ENDS = frozenset(
+    {"exception", "process_died", "child_sigkill", "killed", "ray_gcs_lost", "ray_waits", "nccl_timeout", "nccl_unclear", "gunicorn_sigkill", "worker_timeout", "abort"}
+)
+
+
+def _tells_why(facts: Facts) -> list[Fact]:
+    """Whether the server's log names a cause of its own, which a kill from outside then only follows."""
+    kind = text(facts, "failure.kind")
+    return [_fact(facts, "failure.tells_why", kind not in _MERE_ENDS, "failure.kind")] if kind else []
 
 
 def _fact(facts: Facts, name: str, value: Value, *near: str) -> Fact:
