@@ -13,6 +13,7 @@ from bot.ports import ClusterReader, ClusterWriter, Json
 from bot.redact import redact
 from bot.remediation.canonical import template_sha256
 from bot.remediation.change import Edit
+from bot.remediation.paste import COMMAND_LINE, REDACTED, masked
 from bot.remediation.pointer import MISSING, child, get, join, split
 from bot.remediation.workload import TEMPLATE, Workload, metadata
 
@@ -43,9 +44,10 @@ def bind(workload: Workload, edits: Iterable[Edit], cluster_uid: str) -> Bound:
 
 def _settings(workload: Workload) -> Iterator[tuple[str, Any]]:
     container = workload.container
-    for key in ("command", "args"):
-        for at, item in enumerate(container.get(key) or []):
-            if is_clean(item):
+    for key in COMMAND_LINE:
+        items = container.get(key) or []
+        for at, shown in enumerate(masked(items)):
+            if shown == (item := items[at]):
                 yield f"{workload.container_pointer}/{key}/{at}", item
     for key in ("image", "resources"):
         if key in container:
@@ -93,11 +95,14 @@ def template_difference(bound: Bound, template_of: Mapping[str, Any], live: Mapp
 def difference(pointer: str, before: Any, live: Mapping[str, Any]) -> Difference:
     """One difference, its values redacted; what is not there any more is None."""
     now = get(live, pointer)
+    above, _, last = pointer.rpartition("/")
+    if now is not MISSING and above.endswith(COMMAND_LINE):
+        now = masked(get(live, above))[int(last)]
     return Difference(pointer, _shown(before), None if now is MISSING else _shown(now), who(live, pointer))
 
 
 def _shown(value: Any) -> Any:
-    return value if is_clean(value) else "[redacted]"
+    return value if is_clean(value) else REDACTED
 
 
 def who(live: Mapping[str, Any], pointer: str) -> str:

@@ -24,7 +24,8 @@ def _parts(workload: Workload, before: Mapping[str, Any], after: Mapping[str, An
     old, new = before["spec"]["template"], after["spec"]["template"]
     old_container, new_container = old["spec"]["containers"][workload.index], new["spec"]["containers"][workload.index]
     for key in dict.fromkeys([*old_container, *new_container]):
-        yield f"container {workload.container['name']}", _only(old_container, key), _only(new_container, key)
+        where, left, right = f"container {workload.container['name']}", _only(old_container, key), _only(new_container, key)
+        yield (where, left, right) if key != "env" else (where, _covered(left, right), _covered(right, left))
     yield "pod template", _annotations(old), _timeless(_annotations(old), _annotations(new))
     for key in dict.fromkeys([*old["spec"], *new["spec"]]):
         if key != "containers":
@@ -36,6 +37,12 @@ def _parts(workload: Workload, before: Mapping[str, Any], after: Mapping[str, An
 
 def _only(part: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {key: part[key]} if key in part else {}
+
+
+def _covered(part: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """An `env` list whose other entries keep their values to themselves: they may be secrets, whatever they are called."""
+    untouched = other.get("env") or []
+    return {key: [{**entry, "value": "..."} if "value" in entry and entry in untouched else entry for entry in entries] for key, entries in part.items()}
 
 
 def _annotations(template: Mapping[str, Any]) -> dict[str, Any]:

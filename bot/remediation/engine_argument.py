@@ -11,6 +11,7 @@ from bot.remediation import elsewhere
 from bot.remediation.arguments import End, Obstacle, Spot, locate
 from bot.remediation.change import Change, Edit, Elsewhere
 from bot.remediation.engine_options import Option, number, opposite, option
+from bot.remediation.paste import masked
 from bot.remediation.pointer import MISSING, join
 from bot.remediation.workload import Workload
 
@@ -44,7 +45,8 @@ def _overruled(workload: Workload, wanted: Option) -> tuple[Text, ...]:
 def _append(workload: Workload, wanted: Option, written: str, end: End) -> Change:
     new = f"--{wanted.name}={written}" if written else f"--{wanted.name}"
     path = join("spec", "template", "spec", "containers", workload.index, end.list)
-    proof = tuple((f"{path}/{at}", item) for at, item in enumerate(end.items))
+    shown = masked(end.items)
+    proof = tuple((f"{path}/{at}", item) for at, item in enumerate(end.items) if shown[at] == item)  # secrets are not kept with a plan
     return Change((Edit(f"{path}/{len(end.items)}", MISSING, new, proof),), _overruled(workload, wanted))
 
 

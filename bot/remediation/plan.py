@@ -126,9 +126,15 @@ def fragment(workload: Workload, change: Change) -> str:
     """The part of a manifest that changes, after the change."""
     after = apply(workload.body, [edit.operation() for edit in change.edits])
     container = after["spec"]["template"]["spec"]["containers"][workload.index]
-    fields = {key: value for key, value in container.items() if value != workload.container.get(key)}
+    fields = changed_fields(workload.container, container)
     extra = {key: value for key, value in after["spec"].items() if key != "template" and value != workload.spec.get(key)}
     return container_patch(str(container["name"]), fields, extra) if fields or extra else ""
+
+
+def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a container that change; of lists that merge by a key (variables, mounts) only the new items, since the others may hold secrets."""
+    fields = {key: value for key, value in after.items() if value != before.get(key)}
+    return {key: [item for item in value if item not in (before.get(key) or [])] if key in ("env", "volumeMounts") else value for key, value in fields.items()}
 
 
 def _other_kind(ask: Ask, recipe: Recipe, here: Situation) -> Handout:
@@ -146,7 +152,7 @@ def _other_kind(ask: Ask, recipe: Recipe, here: Situation) -> Handout:
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, Text(f"{reason.en} {change.reason.en}", f"{reason.zh}{change.reason.zh}"), change.paste, change.language)
     after = apply(body, [edit.operation() for edit in change.edits])["spec"]["template"]["spec"]["containers"][index]
-    fields = {key: value for key, value in after.items() if value != workload.container.get(key)}
+    fields = changed_fields(workload.container, after)
     if not fields:
         return Handout(ask.remedy, reason, f"kubectl -n {target.namespace} delete pod {target.pod}\n", "text")
     return Handout(ask.remedy, reason, pod_patch(str(after["name"]), fields))

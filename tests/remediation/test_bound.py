@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from bot.remediation.bound import compare, who
 from tests.remediation.plans import planned
 from tests.remediation.shelf import container, deployment_shelf, workload
@@ -54,14 +56,15 @@ def test_without_managed_fields_nobody_is_accused() -> None:
     assert who(workload(), ARGS) == ""
 
 
-def test_a_secret_in_a_changed_value_is_not_shown() -> None:
+@pytest.mark.parametrize("args", [["--api-key=sk-1234567890abcdef", "--max-model-len=131072"], ["--api-key", "hunter2"]])
+def test_a_secret_in_a_changed_value_is_not_shown(args: list[str]) -> None:
     shelf = deployment_shelf(gpus=2)
     bound = planned(shelf).bound
-    secret = "--api-key=sk-1234567890abcdef1234567890abcdef"
-    shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"]["containers"][0]["args"].__setitem__(0, secret))
+    shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"]["containers"][0].update(args=args))
     found = compare(bound, shelf.seen("Deployment", "chat"))
-    assert [one.before for one in found] == ["--model=llama"]
+    assert found[0].before == "--model=llama"
     assert "sk-1234" not in repr(found)
+    assert "hunter2" not in repr(found)
 
 
 def test_a_container_that_was_removed_is_a_difference() -> None:

@@ -154,10 +154,32 @@ def test_the_first_variable_of_a_container_is_bound_to_there_being_none() -> Non
     assert bound_by(found)["/spec/template/spec/containers/0/env"] is None
 
 
-def test_secrets_stay_out_of_the_plan() -> None:
-    body = workload(containers=[container(args=["--model=llama", "--api-key=sk-1234567890abcdef1234567890abcdef", "--max-model-len=131072"])])
-    assert "sk-1234567890" not in repr(planned(deployment_shelf(gpus=2, body=body)))
-    assert "sk-1234567890" not in repr(planned(deployment_shelf(gpus=2, body=body), recommendation("max_num_seqs", to=64)))
+@pytest.mark.parametrize(
+    "secret", [["--api-key=sk-1234567890abcdef1234567890abcdef"], ["--api-key", "sk-1234567890abcdef1234567890abcdef"], ["--api-key", "hunter2"]]
+)
+def test_secrets_stay_out_of_the_plan(secret: list[str]) -> None:
+    body = workload(containers=[container(args=["--model=llama", *secret, "--max-model-len=131072"])])
+    for wanted in (recommendation(), recommendation("max_num_seqs", to=64)):
+        found = repr(planned(deployment_shelf(gpus=2, body=body), wanted))
+        assert secret[-1] not in found
+        assert "hunter2" not in found
+    body["metadata"]["annotations"]["meta.helm.sh/release-name"] = "r"
+    paste = handed_out(deployment_shelf(gpus=2, body=body)).paste
+    assert "57344" in paste
+    assert secret[-1] not in paste
+
+
+def test_values_of_other_variables_are_neither_shown_nor_handed_out() -> None:
+    env = [{"name": "DB", "value": "hunter2"}, {"name": "PYTORCH_CUDA_ALLOC_CONF", "value": "backend:native"}, {"name": "Z", "value": "swordfish"}]
+    wanted = recommendation("expandable_segments", "enable", None)
+    found = planned(deployment_shelf(gpus=2, body=workload(containers=[container(env=env)])), wanted)
+    assert "expandable_segments:True" in found.diff
+    assert "hunter2" not in repr(found)
+    assert "swordfish" not in repr(found)
+    helm = workload(containers=[container(env=env)], meta={"annotations": {"meta.helm.sh/release-name": "r"}})
+    paste = handed_out(deployment_shelf(gpus=2, body=helm), wanted).paste
+    assert "backend:native,expandable_segments:True" in paste
+    assert "hunter2" not in paste
 
 
 def test_the_digest_is_the_same_for_the_same_change_and_differs_for_another() -> None:
