@@ -16,6 +16,7 @@ from bot.units import GIB, MIB, as_quantity, quantity, show
 
 STEP = 1.5  # of a limit that was hit
 ABOVE_REQUEST = 1.3  # a first limit, over what was asked for
+ANSWER = 5  # seconds that a probe gives a server under load for one answer
 LEAST_SHM = 2 * GIB  # what a server of several processes is given at least
 
 _STEP_WHY = Text(
@@ -114,20 +115,27 @@ def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
 
 
 def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
-    """More failures, or more time for one answer where answers were late."""
+    """More failures (the number that is changed), and more time for one answer where answers were late."""
     probe = text(facts, "events.probe_kill") or text(facts, "events.probe_failed")
     failures, period = number(facts, f"container.{probe}_failures"), number(facts, f"container.{probe}_period_s") or 10
     timeout = number(facts, f"container.{probe}_timeout_s")
     if not failures:
         return None
-    if text(facts, "events.probe_answer") == "timeout" and timeout and timeout < 5:
-        effect = Text("An answer may take 5 s under load.", "负载较高时，应答最多可用 5 秒。")
-        return Sized(remedy, direction, effect, f"timeoutSeconds {int(timeout)}", "5")
     to = math.ceil(failures * (2 if probe == "startup" else 3))
     effect = Text(
-        f"The kubelet waits {int(to * period)} s instead of {int(failures * period)} s.", f"kubelet 会等待 {int(to * period)} 秒，而不是 {int(failures * period)} 秒。"
+        f"The kubelet waits {int(to * period)} s instead of {int(failures * period)} s.",
+        f"kubelet 会等待 {int(to * period)} 秒，而不是 {int(failures * period)} 秒。",
     )
-    return Sized(remedy, direction, effect, f"failureThreshold {int(failures)}", str(to))
+    late = text(facts, "events.probe_answer") == "timeout" and timeout is not None and timeout < ANSWER
+    why = (
+        Text(
+            f"Answers came late: set timeoutSeconds {int(timeout or 1)} to {ANSWER} as well.",
+            f"应答偏慢：同时把 timeoutSeconds 从 {int(timeout or 1)} 调到 {ANSWER}。",
+        )
+        if late
+        else None
+    )
+    return Sized(remedy, direction, effect, int(failures), to, why=why)
 
 
 def _grace(remedy: str, direction: str, facts: Facts) -> Sized | None:
@@ -135,7 +143,7 @@ def _grace(remedy: str, direction: str, facts: Facts) -> Sized | None:
     if not grace:
         return None
     effect = Text("Requests in flight have that long to finish when the pod is stopped.", "停止 Pod 时，进行中的请求有这么长时间完成。")
-    return Sized(remedy, direction, effect, f"{int(grace)}s", f"{int(grace * 2)}s")
+    return Sized(remedy, direction, effect, int(grace), int(grace * 2))
 
 
 _SIZERS: dict[tuple[str, str], Callable[[str, str, Facts], Sized | Impossible | None]] = {

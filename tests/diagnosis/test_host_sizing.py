@@ -52,16 +52,19 @@ def test_shared_memory_is_sized_by_what_was_asked_for_else_doubled() -> None:
     assert change("shm_size:raise", shm__size_bytes=16 * GIB) == ("16Gi", "32Gi")
 
 
-def test_probe_gets_more_failures_or_more_time_for_late_answers() -> None:
+def test_probe_gets_more_failures_and_late_answers_get_more_time() -> None:
     startup = {"events__probe_kill": "startup", "container__startup_failures": 60, "container__startup_period_s": 10}
-    assert change("probe:relax", **startup) == ("failureThreshold 60", "120")
+    assert change("probe:relax", **startup) == (60, 120)
     late = {"events__probe_kill": "liveness", "events__probe_answer": "timeout", "container__liveness_failures": 3, "container__liveness_timeout_s": 1}
-    assert change("probe:relax", **late) == ("timeoutSeconds 1", "5")
+    found = sized("probe:relax", **late)
+    assert isinstance(found, Sized)
+    assert found.why is not None
+    assert (found.from_value, found.to_value, "timeoutSeconds 1 to 5" in found.why.en) == (3, 9, True)
     assert change("probe:relax", events__probe_kill="startup") is None
 
 
 def test_grace_period_doubles() -> None:
-    assert change("grace_period:raise", termination__grace_s=30) == ("30s", "60s")
+    assert change("grace_period:raise", termination__grace_s=30) == (30, 60)
 
 
 def test_remedies_without_numbers_have_none() -> None:
