@@ -211,7 +211,7 @@ def _looks(kind: str, spec: Node, status: Node, add: _Add) -> None:
     serves = _SERVER.search(words) or (_SERVER.search(text) and not _LIGHT.search(text))
     if _DRIVER.search(text):
         looks = "driver"
-    elif kind == "sidecar" or (_SIDECAR.search(text) and not gpu and not serves):
+    elif kind == "sidecar" or (_SIDECAR.search(text) and not gpu and not _SERVER.search(words)):
         looks = "sidecar"
     elif serves and not (_LIGHT.search(text) and not gpu):
         looks = "server"
@@ -230,11 +230,16 @@ def _looks(kind: str, spec: Node, status: Node, add: _Add) -> None:
 
 
 def _shell(spec: Node, words: str) -> str:
-    """How PID 1 starts the program: "exec" | "no-exec" behind a shell, "" without one. A shell that does not exec keeps signals and exit codes to itself."""
+    """How PID 1 starts the program: "exec" | "no-exec" behind a shell, "" without one. A shell that does not exec keeps signals and exit codes to itself;
+    one that is given a single plain command execs it by itself."""
     head = " ".join(node.text() for node in spec.each("command")) or words[:200]
     if not re.search(r"(?:^|/)(?:ba|da|a|z|k)?sh\b|tini.*\bsh\b", head):
         return ""
-    return "exec" if re.search(r"(?:^|[\s;&'\"(])exec\s", words) else "no-exec"
+    if re.search(r"(?:^|[\s;&'\"(])exec\s", words):
+        return "exec"
+    script = words.partition(" -c ")[2].strip().removeprefix("-- ")
+    plain = script and not re.search(r"[;&|\n`]|\$\(|^(?:eval|source|\.|if|for|while|set|trap|ulimit)\b", script)
+    return "exec" if plain else "no-exec"
 
 
 def _probes(spec: Node, add: _Add) -> None:

@@ -75,5 +75,12 @@ def test_no_limit_is_known_to_be_absent_and_no_pod_leaves_it_unknown() -> None:
 def test_shell_that_does_not_exec_keeps_the_signal() -> None:
     kept = container(command=["/bin/bash", "-c"], args=['eval "vllm serve m"; echo done'])
     handed = container(command=["/bin/bash", "-c"], args=["exec vllm serve m"])
+    single = container(command=["sh", "-c"], args=["vllm serve m --port 8000"])
     plain = container(command=["vllm", "serve", "m"])
-    assert [derived(pod([spec])).get("container.shell") for spec in (kept, handed, plain)] == ["no-exec", "exec", ABSENT]
+    assert [derived(pod([spec])).get("container.shell") for spec in (kept, handed, single, plain)] == ["no-exec", "exec", "exec", ABSENT]
+
+
+def test_an_exporter_beside_a_server_is_a_helper_though_it_bears_the_servers_name() -> None:
+    specs = [container("vllm-exporter", "registry.example.com/vllm-exporter:1", "100Mi"), container("main", "vllm/vllm-openai:v0.11.0")]
+    facts = derived(pod(specs, [status("vllm-exporter", last=terminated(137, "OOMKilled")), status("main")]))
+    assert (facts.get("container.name"), facts.get("container.role")) == ("vllm-exporter", "sidecar")
