@@ -367,8 +367,13 @@ class Stage:
         return [entry["event"] for entry in self.audit.entries() if entry["event"]["what"] == what]
 
 
+def planned(stage: Stage) -> Case:
+    """Ana asked, Jo pressed Apply: the plan waits."""
+    return stage.click(JO, stage.ask(), "apply")
+
+
 def states(case: Case) -> list[State]:
     return [case.history[0].from_state, *(step.to_state for step in case.history)] if case.history else [case.state]
 
 
-__all__ = ["ANA", "FINE", "JO", "LI", "OPS", "OTHER", "POLICY", "SICK", "START", "WEI", "SmallWorld", "Stage", "StoreError", "states"]
+__all__ = ["ANA", "FINE", "JO", "LI", "OPS", "OTHER", "POLICY", "SICK", "START", "WEI", "SmallWorld", "Stage", "StoreError", "planned", "states"]
