@@ -24,7 +24,7 @@ _SIDECAR = re.compile(
     r"jaeger|datadog|newrelic|statsd|consul|dapr|cloudwatch|reloader|log-?(?:agent|tail|ship|collector|router)|metrics-|autoscaler|dcgm|pause\b|nginx-proxy|proxyv2",
     re.IGNORECASE,
 )
-_GPU = re.compile(r"(?:^|[./])(?:gpu(?:\.shared)?|mig-[0-9a-z.]+|ATOM|npu|hpu|neuron|neuroncore|xpu|i915|Ascend\w*)$", re.IGNORECASE)
+_GPU = re.compile(r"(?:^|[./])(?:gpu(?:\.shared)?|mig-[0-9a-z.]+|ATOM|npu|hpu|gaudi|neuron|neuroncore|xpu|i915|Ascend\w*)$", re.IGNORECASE)
 _LIGHT = re.compile(r"router|gateway|proxy|litellm|nginx|haproxy|redis|ray-head|\bhead\b|controller|operator|scheduler|dashboard|frontend", re.IGNORECASE)
 _DRIVER = re.compile(r"device-plugin|dcgm|gpu-operator|nvidia-driver", re.IGNORECASE)
 

@@ -1,0 +1,34 @@
+"""Xid lines: formats, meanings, order."""
+
+from bot.evidence.xid import xids
+
+
+def codes(*lines: str) -> list[tuple[int, str]]:
+    return [(xid.code, xid.meaning) for xid in xids(list(enumerate(lines, 1)))]
+
+
+def test_every_printed_form_is_read() -> None:
+    assert codes(
+        "NVRM: Xid (PCI:0000:17:00): 31, pid=4121, name=VLLM::EngineCor, Ch 00000018",
+        "NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+        "NVRM: Xid (0000:03:00): 14, 0000",
+        "NVRM: Xid (PCI:0000:19:00 GPU-I:05): 43, pid=77, name=python3, channel 0x00000008",
+    ) == [(79, "hardware"), (14, "hardware"), (31, "application"), (43, "application")]
+
+
+def test_follower_and_notice_come_last() -> None:
+    lines = ["NVRM: Xid (PCI:0000:17:00): 45, pid=1, name=x, Ch 1", "NVRM: Xid (PCI:0000:17:00): 63, Row Remapper", "NVRM: Xid (PCI:0000:17:00): 13, pid=1, name=x, Graphics"]
+    assert codes(*lines) == [(13, "application"), (63, "notice"), (45, "follower")]
+
+
+def test_shrunken_card_is_its_own_kind() -> None:
+    assert codes("NVRM: Xid (PCI:0000:17:00): 168, Reduced GPU memory capacity") == [(168, "capacity")]
+
+
+def test_same_fault_of_the_same_card_counts_once() -> None:
+    line = "NVRM: Xid (PCI:0000:17:00): 94, pid=1, name=x, Contained"
+    assert len(codes(*[line] * 50)) == 1
+
+
+def test_other_driver_lines_are_none() -> None:
+    assert codes("NVRM: loading NVIDIA UNIX x86_64 Kernel Module", "NVRM: GPU 0000:17:00.0: RmInitAdapter failed!") == []
