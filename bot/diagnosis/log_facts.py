@@ -3,6 +3,7 @@
 Scalars only. Of a message that several ranks or several times printed, the failing process's reading counts, then the newest.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from bot.diagnosis import allocation, arguments
@@ -22,10 +23,11 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
     """All facts of the incident. `namespaces`: prefixes of the ids of all messages that were searched for ("vllm."), so that a message that is not there
     counts as absent."""
     found: list[Fact] = []
+    counts = Counter(event.id for event in incident.events)
     for event in incident.events:
-        found += _of_event(event)
+        found += _of_event(event, counts[event.id])
     if incident.root is not None:
-        found += _of_event(incident.root)
+        found += _of_event(incident.root, counts[incident.root.id])
         found += _failure(incident, incident.root)
     found += _course(incident)
     found += _engine(incident)
@@ -33,8 +35,8 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
     return Facts(found, (*GROUPS, *namespaces))
 
 
-def _of_event(event: Event) -> list[Fact]:
-    facts = [Fact(event.id, event.count, event.place)]
+def _of_event(event: Event, count: int) -> list[Fact]:
+    facts = [Fact(event.id, count, event.place)]
     facts += [Fact(fact_name(event.message, name), value, event.place) for name, value in event.fields.items()]
     if event.id in ("vllm.api_args", "vllm.nondefault_args", "vllm.engine_config", "sglang.server_args"):
         facts += arguments.facts_of(event)

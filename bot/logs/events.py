@@ -22,7 +22,6 @@ class Event:
     quote: str
     text: str
     fields: Mapping[str, Value] = field(default_factory=dict)
-    count: int = 1
 
     @property
     def id(self) -> str:
@@ -77,7 +76,7 @@ def event(hit: Hit, source: str) -> Event | None:
     if fields is None:
         return None
     anchor = len(segment[:end].decode(errors="replace"))
-    return Event(hit.message, source, hit.line, prefix, _quote(raw, text, anchor), text, fields, hit.count)
+    return Event(hit.message, source, hit.line, prefix, _quote(raw, text, anchor), text, fields)
 
 
 def events(hits: Iterable[Hit], source: str) -> list[Event]:

@@ -5,7 +5,7 @@ feeds only. Knows nothing of servers; what the lines mean is `events` and `incid
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -13,7 +13,7 @@ import hyperscan
 
 from bot.logs.messages import LogMessage
 
-BLOCK = 4 * 2**20
+BLOCK = 2**20
 REACH = 4096  # bytes before and behind an anchor that a pattern sees
 OVERLAP = 512  # longer than any anchor; what two parts of one endless line share
 KEEP = 400  # hits of one message that are kept: so many first ones and so many last ones
@@ -30,7 +30,6 @@ class Hit:
     raw: bytes
     start: int
     head: bytes = b""
-    count: int = 1
 
 
 @dataclass(slots=True)
@@ -49,97 +48,105 @@ class Scanner:
 
     def __init__(self, messages: Iterable[LogMessage]) -> None:
         self.messages = tuple(messages)
-        pairs = [(anchor, index, message.counted) for index, message in enumerate(self.messages) for anchor in message.anchors]
-        self._owner = [index for _, index, _ in pairs]
-        self._anchors = [anchor for anchor, _, _ in pairs]
+        pairs = [(anchor, message) for message in self.messages for anchor in message.anchors]
+        self._owner = [message for _, message in pairs]
+        self._anchors = [anchor for anchor, _ in pairs]
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._database.compile(
             expressions=self._anchors,
             ids=list(range(len(pairs))),
-            flags=[hyperscan.HS_FLAG_SINGLEMATCH if counted else 0 for _, _, counted in pairs],
+            flags=[hyperscan.HS_FLAG_SINGLEMATCH if message.counted else 0 for message in self._owner],
             literal=True,
         )
 
     def scan(self, stream: BinaryIO, block: int = BLOCK) -> Scan:
-        """Reads `stream` to its end. May run in several threads at once: each scan has a scratch space of its own (22 microseconds)."""
+        """Reads `stream` to its end, through one buffer that is used again and again. May run in several threads at once: each scan has a scratch
+        space of its own (22 microseconds)."""
         keeper, scratch = _Keeper(self.messages), hyperscan.Scratch(self._database)
-        for part in _parts(stream, block):
-            self._scan_part(part, keeper, scratch)
-        return keeper.result()
+        size = max(block, 2 * OVERLAP) + 2 * OVERLAP
+        buffer = bytearray(size)
+        part = _Part(buffer, 0, 0, 1, 0, b"")
+        rest = 0  # bytes of an unfinished line at the front of the buffer
+        while True:
+            fresh = _fill(stream, buffer, rest)
+            filled = rest + fresh
+            if not fresh:
+                self._scan_part(_Part(buffer, filled, filled, part.line, part.seen, part.head), keeper, scratch)
+                return keeper.result()
+            cut = buffer.rfind(b"\n", 0, filled) + 1
+            if cut:
+                part = self._scan_part(_Part(buffer, cut, filled, part.line, part.seen, part.head), keeper, scratch)
+            elif filled == size:
+                cut = filled - OVERLAP
+                part = self._scan_part(_Part(buffer, filled, filled, part.line, part.seen, part.head or bytes(buffer[:OVERLAP])), keeper, scratch)
+                part = _Part(buffer, 0, 0, part.line, OVERLAP, part.head)
+            rest = filled - cut
+            if cut:
+                buffer[:rest] = buffer[cut:filled]
 
-    def _scan_part(self, part: "_Part", keeper: "_Keeper", scratch: hyperscan.Scratch) -> None:
+    def _scan_part(self, part: "_Part", keeper: "_Keeper", scratch: hyperscan.Scratch) -> "_Part":
+        """Scans one part; gives what the next one begins with."""
         found: list[tuple[int, int]] = []
 
         def take(index: int, _start: int, end: int, _flags: int, _context: object) -> None:
             found.append((end, index))
 
-        if part.data:
-            self._database.scan(part.data, match_event_handler=take, scratch=scratch)
-        singles = [(end, index) for end, index in found if self.messages[self._owner[index]].counted]
-        counts = {index: part.data.count(self._anchors[index]) for _, index in singles}
-        for _, index in singles:
-            last = part.data.rfind(self._anchors[index]) + len(self._anchors[index])
-            if counts[index] > 1:
-                found.append((last, index))
-        found.sort()
-        line, position = part.line, 0
-        for end, index in found:
+        if part.end:
+            self._database.scan(memoryview(part.buffer)[: part.end], match_event_handler=take, scratch=scratch)  # type: ignore[type-var]  # any buffer will do
+        for _, index in [(end, index) for end, index in found if self._owner[index].counted]:
+            anchor = self._anchors[index]
+            found.append((part.buffer.rfind(anchor, 0, part.end) + len(anchor), index))
+        line, position, before = part.line, 0, -1
+        for end, index in sorted(set(found)):
             if end <= part.seen:
                 continue
-            line += part.data.count(b"\n", position, end)
-            position = end
-            message = self.messages[self._owner[index]]
-            keeper.take(_hit(part, message, line, end, len(self._anchors[index]), counts.get(index, 1)))
-        keeper.end_of_part(part)
+            if end != before:
+                line += part.buffer.count(b"\n", position, end)
+                position = before = end
+            keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
+        line += part.buffer.count(b"\n", position, part.end)
+        keeper.end_of_part(part, line)
+        return _Part(part.buffer, 0, 0, line, 0, b"" if line > part.line or not part.head else part.head)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A block that ends with a line, or a piece of an endless line. `seen`: so many first bytes were scanned before; `line`: number of its first line."""
+    """The first `end` bytes of the buffer: whole lines, or a piece of an endless one whose beginning is `head`. Of `seen` bytes the hits are known
+    already; `line` is the number of the first line."""
 
-    data: bytes
+    buffer: bytearray
+    end: int
+    filled: int
     line: int
-    seen: int = 0
-    head: bytes = b""
-    size: int = 0
+    seen: int
+    head: bytes
 
 
-def _parts(stream: BinaryIO, block: int) -> Iterator[_Part]:
-    rest, line, seen, head = b"", 1, 0, b""
-    while True:
-        fresh = stream.read(block)
-        data = rest + fresh
-        if not fresh:
-            if data:
-                yield _Part(data, line, seen, head, len(data) - seen)
-            return
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            yield _Part(data[:cut], line, seen, head, cut - seen)
-            line += data.count(b"\n", 0, cut)
-            rest, seen, head = data[cut:], 0, b""
-        elif len(data) > max(block, 2 * OVERLAP):
-            yield _Part(data, line, seen, head, len(data) - seen)
-            head = head or data[:OVERLAP]
-            rest, seen = data[-OVERLAP:], OVERLAP
-        else:
-            rest = data
+def _fill(stream: BinaryIO, buffer: bytearray, start: int) -> int:
+    """Reads into the buffer behind `start` as much as fits; compressed streams give little at a time."""
+    view, position = memoryview(buffer), start
+    while position < len(buffer):
+        got = stream.readinto(view[position:])  # type: ignore[attr-defined]
+        if not got:
+            break
+        position += got
+    return position - start
 
 
-def _hit(part: _Part, message: LogMessage, line: int, end: int, length: int, count: int) -> Hit:
+def _hit(part: _Part, message: LogMessage, line: int, end: int, length: int) -> Hit:
     anchor = end - length
-    begin = part.data.rfind(b"\n", max(0, anchor - REACH), anchor) + 1
+    begin = part.buffer.rfind(b"\n", max(0, anchor - REACH), anchor) + 1
     whole = begin > 0 or anchor <= REACH
     begin = begin or max(0, anchor - REACH)
-    stop = part.data.find(b"\n", end, end + REACH)
-    stop = stop if stop >= 0 else min(len(part.data), end + REACH)
-    head = b"" if whole and not (begin == 0 and part.head) else part.head or _line_head(part.data, begin)
-    return Hit(message, line, part.data[begin:stop], end - begin, head, count)
+    stop = part.buffer.find(b"\n", end, min(part.end, end + REACH))
+    stop = stop if stop >= 0 else min(part.end, end + REACH)
+    head = b"" if whole and not (begin == 0 and part.head) else part.head or _line_head(part.buffer, begin)
+    return Hit(message, line, bytes(part.buffer[begin:stop]), end - begin, head)
 
 
-def _line_head(data: bytes, position: int) -> bytes:
+def _line_head(data: bytearray, position: int) -> bytes:
     first = data.rfind(b"\n", 0, position) + 1
-    return data[first : first + OVERLAP]
+    return bytes(data[first : first + OVERLAP])
 
 
 class _Keeper:
@@ -162,16 +169,17 @@ class _Keeper:
         self._scan.dropped += len(last) == KEEP
         last.append(hit)
 
-    def end_of_part(self, part: _Part) -> None:
-        self._scan.size += part.size
-        feeds = part.data.count(b"\n")
-        self._scan.lines = part.line - 1 + feeds + (not part.data.endswith(b"\n"))
-        end = len(part.data)
+    def end_of_part(self, part: _Part, line: int) -> None:
+        """`line`: number of the line behind the part."""
+        self._scan.size += part.end - min(part.seen, part.end)
+        open_line = part.end > 0 and part.buffer[part.end - 1] != 10
+        if part.end:
+            self._scan.lines = line - 1 + open_line
         found: list[tuple[int, bytes]] = []
-        number = part.line + feeds
+        number, end = line, part.end
         while end > 0 and len(found) < TAIL:
-            begin = part.data.rfind(b"\n", 0, end) + 1
-            text = part.data[begin : min(end, begin + REACH)]
+            begin = part.buffer.rfind(b"\n", 0, end) + 1
+            text = bytes(part.buffer[begin : min(end, begin + REACH)])
             if text.strip():
                 found.append((number, text))
             number, end = number - 1, begin - 1
