@@ -15,7 +15,7 @@ def derive(facts: Facts) -> Facts:
     facts = host_container.derive(facts)
     facts = host_kernel.derive(facts)
     facts = host_events.derive(facts)
-    for step in (_tells_why, _ending, _disruption, _cgroup, _shm, _node, _ray, _gpus):
+    for step in (_tells_why, _ending, _disruption, _cgroup, _shm, _node, _ray_monitor, _ray, _gpus):
         facts = facts.with_facts(step(facts))
     return facts
 
@@ -141,6 +141,12 @@ def _node(facts: Facts) -> list[Fact]:
         if total and available is not None
         else []
     )
+
+
+def _ray_monitor(facts: Facts) -> list[Fact]:
+    """Whether the total that Ray's monitor counted is the container's limit, or the whole host's memory."""
+    total, limit = number(facts, "ray.monitor_kill.total_bytes"), number(facts, "container.memory_limit_bytes")
+    return [_fact(facts, "ray_monitor.counts_container", abs(total - limit) < limit / 8, "ray.monitor_kill.total_bytes")] if total and limit else []
 
 
 def _ray(facts: Facts) -> list[Fact]:
