@@ -1,10 +1,13 @@
 """Starts etcd, kube-apiserver and kube-controller-manager from binaries that `make control-plane` built. Loopback only."""
 
+import ctypes
 import os
 import secrets
+import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -93,7 +96,8 @@ class ControlPlane:
 
     def _run(self, program: Path, *flags: str) -> None:
         with (self.folder / f"{program.name}.log").open("wb") as log:
-            self._processes.append(subprocess.Popen([str(program), *flags], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL))
+            command = [str(program), *flags]
+            self._processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent))
 
     def _wait(self, within_s: float = 60) -> None:
         until = time.monotonic() + within_s
@@ -115,6 +119,12 @@ class ControlPlane:
         from tests.cluster.kubeconfig import write
 
         return write(self.folder / "controllers.kubeconfig", "controllers", self.url, self.ca, self.tokens["admin"].secret)
+
+
+def _end_with_parent() -> None:
+    """A test run that is killed must not leave servers behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def free_ports(count: int) -> list[int]:

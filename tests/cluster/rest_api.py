@@ -42,11 +42,11 @@ class RestApi:
     def born(self, pod: Json, at: float) -> None:
         """The server sets times of creation itself."""
 
-    def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str) -> None:
+    def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str, at: float | None) -> None:
         meta = involved["metadata"]
         mark = hashlib.sha256("\n".join([meta["uid"], kind, reason, message, field]).encode()).hexdigest()[:16]
         name = f"{meta['name']}.{mark}"
-        namespace, now = meta.get("namespace") or "default", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        namespace, now = meta.get("namespace") or "default", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
         where = f"/api/v1/namespaces/{namespace}/events"
         self._counts[name] = count = self._counts.get(name, 0) + 1
         if count > 1:

@@ -53,8 +53,8 @@ class LocalApi:
                 return
             item, when = found, when - timedelta(seconds=1)
 
-    def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str) -> None:
-        event(self.store, involved, kind, reason, message, component, host=host, field=field)
+    def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str, at: float | None) -> None:
+        event(self.store, involved, kind, reason, message, component, host=host, field=field, at=at)
 
     def _edit(self, resource: Resource, item: Json, change: Json, manager: str, subresource: str) -> None:
         meta = item["metadata"]

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 from bot.ports import Json
@@ -41,11 +42,13 @@ def pod_of(template: Json, owner: Json, name: str) -> Json:
     return {"metadata": meta, "spec": copy.deepcopy(template["spec"])}
 
 
-def event(store: Store, involved: Json, kind: str, reason: str, message: str, component: str, *, host: str = "", field: str = "") -> None:
+def event(
+    store: Store, involved: Json, kind: str, reason: str, message: str, component: str, *, host: str = "", field: str = "", at: float | None = None
+) -> None:
     """Records an event, or counts up the one that says the same of the same object."""
     meta = involved["metadata"]
     namespace = meta.get("namespace") or "default"
-    now = stamp(store.now())
+    now = stamp(store.now() if at is None else datetime.fromtimestamp(at, UTC))
     ref = {"apiVersion": involved["apiVersion"], "kind": involved["kind"], "name": meta["name"], "namespace": meta.get("namespace", ""), "uid": meta["uid"],
            "resourceVersion": meta["resourceVersion"]}  # fmt: skip
     if field:

@@ -150,7 +150,11 @@ class SimulatedCluster:
 
     def _run(self) -> None:
         while not self._stop.wait(TICK):
-            self.step()
+            try:
+                self.step()
+            except ApiError:
+                # Somebody deleted or changed what a controller had just read; a real one tries again, and so does this.
+                self._seen = -1
 
     def step(self) -> None:
         """One round of controllers and kubelets."""

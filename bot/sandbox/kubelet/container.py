@@ -41,11 +41,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An event that the kubelet reports: kind is Normal or Warning."""
+    """An event that the kubelet reports: kind is Normal or Warning; `at` None means now."""
 
     kind: str
     reason: str
     message: str
+    at: float | None = None
 
 
 def back_off(restarts: int) -> float:
@@ -79,7 +80,7 @@ class Container:
             ("Created", f"Container created: {self.name}"),
             ("Started", f"Container started: {self.name}"),
         ]
-        return [Told("Normal", reason, message) for reason, message in words]
+        return [Told("Normal", reason, message, now) for reason, message in words]
 
     def advance(self, now: float, address: str) -> list[Told]:
         """Ends the run when its Play or a probe says so; tells what a kubelet would tell."""
@@ -146,12 +147,12 @@ class Container:
         get = probe.get("httpGet") or {}
         where = f"{address}:{get.get('port', 8000)}"
         words = f'{kind} probe failed: Get "http://{where}{get.get("path", "/health")}": dial tcp {where}: connect: connection refused'
-        told = [Told("Warning", "Unhealthy", words)] * (missed - self._unhealthy_told)
+        told = [Told("Warning", "Unhealthy", words, run.when(first + period * (number + 1))) for number in range(self._unhealthy_told, missed)]
         self._unhealthy_told = max(self._unhealthy_told, missed)
         if missed < allowed:
             return told, None
         if told:
-            told.append(Told("Normal", "Killing", f"Container {self.name} failed {kind.lower()} probe, will be restarted"))
+            told.append(Told("Normal", "Killing", f"Container {self.name} failed {kind.lower()} probe, will be restarted", run.when(first + allowed * period)))
         return told, End(first + allowed * period + float(probe.get("terminationGracePeriodSeconds", self.grace)), GIVEN_UP)
 
     # ------------------------------------------------------------ looks

@@ -71,4 +71,4 @@ def _tell(worker: PodWorker, container: Container, now: float) -> None:
     trial = Container(container.spec, container.behaviour, scale=1.0, restart_policy=container.restart_policy, grace=container.grace)
     trial.run = Run(container.run.play, container.run.started, 1.0)
     worker.told += [(container.name, row) for row in trial.advance(container.run.ended or now, worker.address)]
-    worker.told.append((container.name, Told("Normal", "Started", f"Container started: {container.name}")))
+    worker.told.append((container.name, Told("Normal", "Started", f"Container started: {container.name}", container.run.started)))

@@ -35,7 +35,7 @@ class ClusterApi(Protocol):
     def born(self, pod: Json, at: float) -> None:
         """A pod is born with a past that began at `at`. A real server cannot note that, and need not."""
 
-    def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str) -> None: ...
+    def event(self, involved: Json, kind: str, reason: str, message: str, component: str, host: str, field: str, at: float | None) -> None: ...
 
 
 class Kubelet:
@@ -70,11 +70,11 @@ class Kubelet:
             if node is not None:
                 meta = pod["metadata"]
                 self.api.bind(pod, node)
-                self.api.event(pod, "Normal", "Scheduled", f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}", scheduler.NAME, "", "")
+                self.api.event(pod, "Normal", "Scheduled", f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}", scheduler.NAME, "", "", None)
                 pod["spec"]["nodeName"] = node  # for the pods after it in this round; `pods` are our copies
             elif not any(row["type"] == "PodScheduled" and row.get("message") == why for row in pod["status"].get("conditions") or []):
                 self.api.set_status(pod, scheduler.unschedulable(pod, why))
-                self.api.event(pod, "Warning", "FailedScheduling", why, scheduler.NAME, "", "")
+                self.api.event(pod, "Warning", "FailedScheduling", why, scheduler.NAME, "", "", None)
 
     def _play(self, pod: Json, now: float) -> None:
         uid, worker = pod["metadata"]["uid"], self._workers.get(pod["metadata"]["uid"])
@@ -106,7 +106,7 @@ class Kubelet:
     def _report(self, pod: Json, worker: PodWorker) -> None:
         for name, told in worker.told:
             field = f"spec.containers{{{name}}}" if name else ""
-            self.api.event(pod, told.kind, told.reason, told.message, "kubelet", worker.machine.name, field)
+            self.api.event(pod, told.kind, told.reason, told.message, "kubelet", worker.machine.name, field, told.at)
         worker.told.clear()
 
     def _forget(self, there: set[str]) -> None:
