@@ -85,6 +85,8 @@ def _course(incident: Incident) -> list[Fact]:
         facts.append(Fact("log.ready", True, incident.ready.place))
     if incident.shutdown and incident.root is None and not _died_before(incident):
         facts.append(Fact("log.shutdown", True, incident.shutdown.place))
+    if incident.earlier_alive is not None:
+        facts.append(Fact("log.earlier_alive", True, incident.earlier_alive.place))
     if incident.earlier:
         facts.append(Fact("failure.earlier_kind", incident.earlier[-1].message.kind, incident.earlier[-1].place))
     asked = (incident.shutdown or incident.ended) and not _died_before(incident)

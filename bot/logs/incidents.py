@@ -57,6 +57,7 @@ class Incident:
     shutdown: Event | None = None
     ended: Event | None = None
     ready: Event | None = None
+    earlier_alive: Event | None = None  # weights that the run before put on the card, when nothing tells of its end
     neighbours: tuple[str, ...] = ()  # other servers that write into the same file
     scan: Scan = field(default_factory=Scan)
 
@@ -152,6 +153,11 @@ def _behind_engines(run: list[Event]) -> list[Event]:
     return behind
 
 
+def _over(events: Sequence[Event]) -> bool:
+    """Whether anything tells of a run's end."""
+    return any(event.message.role in ("fatal", "wrapper", "shutdown", "ended") for event in events)
+
+
 def _ready(events: Sequence[Event], after: int = 0) -> Event | None:
     return next((event for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING and event.line > after), None)
 
@@ -244,6 +250,7 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
     frames = _frames(last, root) if root else ()
     reached = _reached(last, root)
     phase, basis = _where(last, root, frames, reached) if root else (None, "")
+    left = next((event for event in reversed(runs[-2].events) if event.message.role == "progress"), None) if len(runs) > 1 and not _over(runs[-2].events) else None
     earlier = [_root(run.events, next((e for e in run.events if e.message.role == "shutdown"), None)) for run in runs[:-1]]
     return Incident(
         source=source,
@@ -259,6 +266,7 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
         shutdown=shutdown,
         ended=next((event for event in last if event.message.role == "ended"), None),
         ready=_ready(last),
+        earlier_alive=left,
         neighbours=neighbours,
         scan=scan,
     )
