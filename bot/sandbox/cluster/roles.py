@@ -29,32 +29,32 @@ class Attempt:
     subresource: str = ""
 
 
-def _reads(group: str, *plurals: str, verbs: tuple[str, ...] = ("get", "list")) -> Json:
+def _rule(group: str, *plurals: str, verbs: tuple[str, ...] = ("get", "list")) -> Json:
     return {"apiGroups": [group], "resources": list(plurals), "verbs": list(verbs)}
 
 
 # What the project's own deploy/rbac gives (a test compares them); that folder is not in an installed wheel, and the demo is.
 _WATCH = ("get", "list", "watch")
 READER_RULES: list[Json] = [
-    _reads("", "pods", "events", "nodes", "namespaces", "limitranges", "resourcequotas", verbs=_WATCH),
-    _reads("", "pods/log", verbs=("get",)),
-    _reads("", "pods/exec", verbs=("get", "create")),
-    _reads("apps", "deployments", "replicasets", "statefulsets", "daemonsets", verbs=_WATCH),
-    _reads("batch", "jobs", "cronjobs", verbs=_WATCH),
-    _reads("policy", "poddisruptionbudgets", verbs=_WATCH),
-    _reads("autoscaling", "horizontalpodautoscalers", verbs=_WATCH),
-    _reads("leaderworkerset.x-k8s.io", "leaderworkersets"),
-    _reads("serving.kserve.io", "inferenceservices", "llminferenceservices", "servingruntimes"),
-    _reads("serving.knative.dev", "services", "configurations", "revisions"),
-    _reads("ray.io", "rayclusters", "rayservices", "rayjobs"),
-    _reads("argoproj.io", "applications"),
-    _reads("kustomize.toolkit.fluxcd.io", "kustomizations"),
-    _reads("helm.toolkit.fluxcd.io", "helmreleases"),
+    _rule("", "pods", "events", "nodes", "namespaces", "limitranges", "resourcequotas", verbs=_WATCH),
+    _rule("", "pods/log", verbs=("get",)),
+    _rule("", "pods/exec", verbs=("get", "create")),
+    _rule("apps", "deployments", "replicasets", "statefulsets", "daemonsets", verbs=_WATCH),
+    _rule("batch", "jobs", "cronjobs", verbs=_WATCH),
+    _rule("policy", "poddisruptionbudgets", verbs=_WATCH),
+    _rule("autoscaling", "horizontalpodautoscalers", verbs=_WATCH),
+    _rule("leaderworkerset.x-k8s.io", "leaderworkersets"),
+    _rule("serving.kserve.io", "inferenceservices", "llminferenceservices", "servingruntimes"),
+    _rule("serving.knative.dev", "services", "configurations", "revisions"),
+    _rule("ray.io", "rayclusters", "rayservices", "rayjobs"),
+    _rule("argoproj.io", "applications"),
+    _rule("kustomize.toolkit.fluxcd.io", "kustomizations"),
+    _rule("helm.toolkit.fluxcd.io", "helmreleases"),
 ]
 REMEDIATOR_RULES: list[Json] = [
-    _reads("apps", "deployments", "statefulsets", verbs=("get", "patch")),
-    _reads("", "pods", verbs=("get", "list", "delete")),
-    {**_reads("", "namespaces", verbs=("get",)), "resourceNames": ["kube-system"]},
+    _rule("apps", "deployments", "statefulsets", verbs=("get", "patch")),
+    _rule("", "pods", verbs=("get", "list", "delete")),
+    {**_rule("", "namespaces", verbs=("get",)), "resourceNames": ["kube-system"]},
 ]
 
 
