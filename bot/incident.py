@@ -130,7 +130,8 @@ def _incident(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> Incident
 
 def _weight(incident: Incident) -> tuple[bool, bool, bool, int]:
     failed = incident.root is not None or (incident.wrapped is not None and incident.shutdown is None)
-    server = incident.reached is not None or any(event.message.role == "start" for event in incident.events)
+    named = incident.source.removesuffix(".gz").removesuffix(".zst") in ("container.log", "previous.log")
+    server = named or incident.reached is not None or any(event.message.role == "start" for event in incident.events)
     return server, failed, "previous" not in incident.source, len(incident.events)
 
 

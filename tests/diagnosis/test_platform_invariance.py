@@ -101,3 +101,27 @@ def test_answer_without_one_file_is_never_another_certain_one(case: Path) -> Non
     for left_out in before if len(before) > 1 else ():
         partial = answer({name: text for name, text in before.items() if name != left_out})
         assert partial.cause in (whole.cause, "unknown") or partial.certainty.value != "certain", left_out
+
+
+QUIET = {
+    "kernel.log": "[    1.000000] usb 1-1: new device\n[    2.000000] nvidia: module loaded\n",
+    "events.json": '{"items": []}',
+    "nvidia-smi.txt": "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-cc358b9b-1a6f-cb53-58d4-4c51addc2e21)\n",
+    "container.log": (
+        "INFO 01-14 09:22:04 [api_server.py:1] vLLM API server version 0.11.0\n"
+        "INFO 01-14 09:22:09 [loader.py:1] Starting to load model m...\n"
+        "INFO 01-14 09:23:04 [gpu_model_runner.py:1] Model loading took 15.0 GiB and 3.2 seconds\n"
+        "INFO:     Application startup complete.\n"
+        'INFO:     10.1.2.3:51022 - "GET /health HTTP/1.1" 200 OK\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_quiet_file_beside_the_evidence_hides_nothing(case: Path, name: str) -> None:
+    before = files(case)
+    if name in before:
+        return
+    label = yaml.safe_load((case / "expected.yaml").read_text())
+    assert answer({**before, name: QUIET[name]}).cause in (answer(before).cause, label["cause"], *label["also"])
