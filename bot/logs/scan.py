@@ -4,7 +4,7 @@ Works on bytes in blocks; only lines that hold an anchor are decoded, and of a l
 feeds only. Knows nothing of servers; what the lines mean is `events` and `incidents`.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -17,6 +17,7 @@ BLOCK = 2**20
 REACH = 4096  # bytes before and behind an anchor that a pattern sees
 OVERLAP = 512  # longer than any anchor; what two parts of one endless line share
 KEEP = 400  # hits of one message that are kept: so many first ones and so many last ones
+IN_ONE_LINE = 4  # hits of one anchor in one line that are looked at
 TAIL = 6  # last lines that are kept for showing where a log stops
 
 
@@ -96,14 +97,19 @@ class Scanner:
         for _, index in [(end, index) for end, index in found if self._owner[index].counted]:
             anchor = self._anchors[index]
             found.append((part.buffer.rfind(anchor, 0, part.end) + len(anchor), index))
-        line, position, before = part.line, 0, -1
-        for end, index in sorted(set(found)):
+        line, position = part.line, 0
+        here: dict[int, tuple[int, int]] = {}  # anchor -> line of its newest hit, and how many it has there
+        hits = _fewer(sorted(set(found)))
+        keeper.drop(len(set(found)) - len(hits))
+        for end, index in hits:
             if end <= part.seen:
                 continue
-            if end != before:
-                line += part.buffer.count(b"\n", position, end)
-                position = before = end
-            keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
+            line += part.buffer.count(b"\n", position, end)
+            position = end
+            there, times = here.get(index, (0, 0))
+            here[index] = (line, times + 1 if there == line else 1)
+            if here[index][1] <= IN_ONE_LINE:
+                keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
         line += part.buffer.count(b"\n", position, part.end)
         keeper.end_of_part(part, line)
         return _Part(part.buffer, 0, 0, line, 0, b"" if line > part.line or not part.head else part.head)
@@ -120,6 +126,18 @@ class _Part:
     line: int
     seen: int
     head: bytes
+
+
+def _fewer(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of more hits than can be kept, the first and last of each anchor."""
+    if len(found) <= 2 * KEEP:
+        return found
+    totals, so_far, kept = Counter(index for _, index in found), Counter[int](), []
+    for end, index in found:
+        so_far[index] += 1
+        if so_far[index] <= KEEP or so_far[index] > totals[index] - KEEP:
+            kept.append((end, index))
+    return kept
 
 
 def _fill(stream: BinaryIO, buffer: bytearray, start: int) -> int:
@@ -169,6 +187,9 @@ class _Keeper:
         self._scan.dropped += len(last) == KEEP
         last.append(hit)
 
+    def drop(self, hits: int) -> None:
+        self._scan.dropped += hits
+
     def end_of_part(self, part: _Part, line: int) -> None:
         """`line`: number of the line behind the part."""
         self._scan.size += part.end - min(part.seen, part.end)
@@ -177,7 +198,7 @@ class _Keeper:
             self._scan.lines = line - 1 + open_line
         found: list[tuple[int, bytes]] = []
         number, end = line, part.end
-        while end > 0 and len(found) < TAIL:
+        while end > 0 and len(found) < TAIL and line - number < 64:
             begin = part.buffer.rfind(b"\n", 0, end) + 1
             text = bytes(part.buffer[begin : min(end, begin + REACH)])
             if text.strip():
