@@ -5,6 +5,8 @@ Opens the files of the bundle and nothing else. Never raises for bad evidence: w
 
 import importlib
 import zlib
+from dataclasses import replace
+from io import BytesIO
 
 from bot.diagnosis import conclude, device_facts, host, ledger, ledger_engine, log_facts, rank
 from bot.diagnosis.ledger_engine import EngineFacts
@@ -15,7 +17,7 @@ from bot.evidence.reading import Reading
 from bot.facts import Facts
 from bot.logs.events import events
 from bot.logs.incidents import Incident, understand
-from bot.model import Bundle, BundleFile, Diagnosis, Gap, Ledger, Quote
+from bot.model import Bundle, BundleFile, Diagnosis, Fact, Gap, Ledger, Place, Quote
 from bot.playbooks import Knowledge
 from bot.redact import redact
 
@@ -67,14 +69,36 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
             gaps += reading.gaps
             facts = facts.with_facts(reading.facts, () if bundle.files[name].cut else reading.looked)
     incident = _incident(bundle, knowledge, gaps)
+    if incident is None or incident.root is None:
+        told = _told(facts, knowledge)
+        incident = told[0] if told else incident
+    else:
+        told = None
     if incident is not None:
-        facts = _merged(facts, log_facts.facts_of(incident, knowledge.namespaces), bundle, incident)
+        of_log = log_facts.facts_of(incident, knowledge.namespaces)
+        facts = _merged(facts, Facts(_moved(of_log, told[1])) if told else of_log, bundle, incident)
     facts = _container_arguments(host.derive(facts))
     facts = facts.with_facts(device_facts.from_arguments(facts))
     engine = ledger_engine.engine_facts(facts)
     book = ledger.build(readings(incident.events), engine) if incident else None
     facts = device_facts.derive(facts, book)
     return incident, facts, book, ledger_engine.engine_facts(facts)
+
+
+def _told(facts: Facts, knowledge: Knowledge) -> tuple[Incident, Place] | None:
+    """The failure in a container's termination message (the end of its log, where the pod asks for that), and where that message stands."""
+    for fact in facts:
+        if fact.name.startswith("pod.container.") and fact.name.endswith(".message") and isinstance(fact.value, str) and fact.place is not None:
+            scan = knowledge.scanner.scan(BytesIO(fact.value.encode(errors="replace")))
+            incident = understand(events(scan.hits, fact.place.source), fact.place.source, scan)
+            if incident.root is not None:
+                return incident, fact.place
+    return None
+
+
+def _moved(facts: Facts, place: Place) -> list[Fact]:
+    """The facts of a text inside another file, with the place of that text; a line is quoted where it stands there letter by letter."""
+    return [replace(fact, place=replace(place, quote=fact.place.quote if fact.place.quote in place.quote else place.quote)) if fact.place else fact for fact in facts]
 
 
 def _container_arguments(facts: Facts) -> Facts:
@@ -124,6 +148,10 @@ def _incident(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> Incident
         if name in ("container.log", "previous.log") or name.startswith("logs/"):
             incident = _scan(name, file, knowledge, gaps)
             if incident is not None:
+                found.append(incident)
+        elif name == "ray_status.txt":  # `serve status` carries the errors of its replicas
+            incident = _scan(name, file, knowledge, [])
+            if incident is not None and incident.root is not None:
                 found.append(incident)
     return max(found, key=_weight, default=None)
 

@@ -192,3 +192,16 @@ def test_kill_of_a_stranger_in_its_own_group_is_not_taken_for_the_server_whose_l
     group = "/docker/" + "d" * 64
     found = diagnose({"container.log": OOM, "kernel.log": killed(group, group, "nginx")})
     assert found.family == "device_memory"
+
+
+def test_error_that_stands_only_in_the_termination_message_is_read() -> None:
+    last = terminated(1)
+    last["terminated"]["message"] = f'Traceback (most recent call last):\n  File "a.py", line 1\n{OOM}'
+    found = diagnose({"pod.json": pod([gpu()], [status(last=last)])})
+    assert found.family == "device_memory"
+    assert "pod.json" in {quote.source for quote in found.evidence}
+
+
+def test_error_inside_serve_status_is_read() -> None:
+    text = "applications:\n  llm:\n    status: DEPLOY_FAILED\n    message: 'The deployment failed to start 3 times in a row. Error: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 22.36 GiB of which 1.00 GiB is free.'\n"
+    assert diagnose({"ray_status.txt": text}).family == "device_memory"
