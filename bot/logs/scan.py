@@ -4,7 +4,7 @@ Works on bytes in blocks; only lines that hold an anchor are decoded, and of a l
 feeds only. Knows nothing of servers; what the lines mean is `events` and `incidents`.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -87,21 +87,16 @@ class Scanner:
 
     def _scan_part(self, part: "_Part", keeper: "_Keeper", scratch: hyperscan.Scratch) -> "_Part":
         """Scans one part; gives what the next one begins with."""
-        found: list[tuple[int, int]] = []
-
-        def take(index: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            found.append((end, index))
-
+        ends = _Ends()
         if part.end:
-            self._database.scan(memoryview(part.buffer)[: part.end], match_event_handler=take, scratch=scratch)  # type: ignore[type-var]  # any buffer will do
-        for _, index in [(end, index) for end, index in found if self._owner[index].counted]:
-            anchor = self._anchors[index]
-            found.append((part.buffer.rfind(anchor, 0, part.end) + len(anchor), index))
+            self._database.scan(memoryview(part.buffer)[: part.end], match_event_handler=ends.take, scratch=scratch)  # type: ignore[type-var]  # any buffer
+        for index in ends.anchors():
+            if self._owner[index].counted:
+                ends.take(index, 0, part.buffer.rfind(self._anchors[index], 0, part.end) + len(self._anchors[index]))
+        keeper.drop(ends.dropped)
         line, position = part.line, 0
         here: dict[int, tuple[int, int]] = {}  # anchor -> line of its newest hit, and how many it has there
-        hits = _fewer(sorted(set(found)))
-        keeper.drop(len(set(found)) - len(hits))
-        for end, index in hits:
+        for end, index in ends.kept():
             if end <= part.seen:
                 continue
             line += part.buffer.count(b"\n", position, end)
@@ -128,16 +123,32 @@ class _Part:
     head: bytes
 
 
-def _fewer(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of more hits than can be kept, the first and last of each anchor."""
-    if len(found) <= 2 * KEEP:
-        return found
-    totals, so_far, kept = Counter(index for _, index in found), Counter[int](), []
-    for end, index in found:
-        so_far[index] += 1
-        if so_far[index] <= KEEP or so_far[index] > totals[index] - KEEP:
-            kept.append((end, index))
-    return kept
+class _Ends:
+    """Where anchors end in one part: of each the first KEEP and the last KEEP, so that a million hits cost little more than their count."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, list[int]] = {}
+        self._last: dict[int, deque[int]] = {}
+        self._seen = 0
+
+    def take(self, index: int, _start: int, end: int, _flags: int = 0, _context: object = None) -> None:
+        self._seen += 1
+        ends = self._first.setdefault(index, [])
+        if len(ends) < KEEP:
+            ends.append(end)
+        else:
+            self._last.setdefault(index, deque(maxlen=KEEP)).append(end)
+
+    def anchors(self) -> list[int]:
+        return list(self._first)
+
+    def kept(self) -> list[tuple[int, int]]:
+        """Ends with their anchors, in order of the part, each once."""
+        return sorted({(end, index) for kept in (self._first, self._last) for index, ends in kept.items() for end in ends})
+
+    @property
+    def dropped(self) -> int:
+        return self._seen - sum(len(ends) for kept in (self._first, self._last) for ends in kept.values())
 
 
 def _fill(stream: BinaryIO, buffer: bytearray, start: int) -> int:
