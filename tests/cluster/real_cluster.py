@@ -48,8 +48,8 @@ class RealCluster:
         self._served.start()
         for each in self._wanted:
             self.add_machine(each)
-        for each in custom_kinds.definitions():
-            self._ok(self.client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=each))
+        for definition in custom_kinds.definitions():
+            self._ok(self.client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition))
         self.apply(access.manifests())
         self._thread.start()
         return self.plane.url
