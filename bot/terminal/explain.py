@@ -12,11 +12,18 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="oombot explain", description="What we know of a cause, or of a log line.")
     parser.add_argument("cause", nargs="?", help="a cause, like kv_cache_too_small")
     parser.add_argument("--message", metavar="LINE", help="a line of a log")
+    parser.add_argument("--table", action="store_true", help="all log messages as a Markdown page (docs/messages.md)")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
     try:
         asked = parser.parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
+    if asked.table:
+        from bot.playbooks import load
+        from bot.playbooks.table import markdown
+
+        print(markdown(load()), end="")
+        return 0
     if (asked.cause is None) == (asked.message is None):
         raise BadInput("explain takes a cause, or --message LINE; `oombot explain kv_cache_too_small`")
     return _line(asked.message) if asked.message is not None else _cause(asked.cause, asked.language)
@@ -55,6 +62,7 @@ def _line(line: str) -> int:
     from bot.logs.messages import fact_name
     from bot.playbooks import load
     from bot.playbooks.proof import match
+    from bot.playbooks.table import supports
     from bot.terminal.text import harmless
 
     knowledge = load()
@@ -68,15 +76,8 @@ def _line(line: str) -> int:
         print(_wrap(", ".join(part for part in (f"role {message.role}", f"phase {message.phase.value}" if message.phase else "", f"versions {message.versions}" if message.versions else "") if part)))
         for name, value in fields.items():
             print(harmless(_wrap(f"{name}: {show(fact_name(message, name), value)}", "    ")))
-        used = [item.id for item in knowledge.signatures if _uses(item.when, message.id, message.kind)]
+        used = supports(message, knowledge.signatures)
         if used:
-            print(_wrap(f"supports: {', '.join(used[:12])}"))
+            print(_wrap(f"supports: {', '.join(used)}"))
     return 0
 
-
-def _uses(conditions: object, message: str, kind: str) -> bool:
-    if not isinstance(conditions, dict):
-        return False
-    wanted = conditions.get("failure.kind", {})
-    listed = wanted.get("one_of", [wanted.get("equals")])
-    return bool(kind and kind in listed) or any(name == message or name.startswith(f"{message}.") for name in conditions)

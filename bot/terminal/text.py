@@ -114,7 +114,7 @@ def _change(advice: Recommendation) -> str:
     name = advice.remedy if not advice.direction else f"{advice.remedy} ({advice.direction})"
     if advice.to_value is None:
         return name
-    before = "" if advice.from_value is None else f"{_value(advice.from_value)} -> "
+    before = "-> " if advice.from_value is None else f"{_value(advice.from_value)} -> "
     return f"{name}: {before}{_value(advice.to_value)}"
 
 
