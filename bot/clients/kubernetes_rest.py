@@ -5,6 +5,7 @@ than they are), never retries a write, and keeps no global configuration. It wil
 """
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -187,12 +188,16 @@ def error_of(cluster: str, what: str, status: int, body: bytes) -> WorldError:
     return Temporary(words) if status == 429 or status >= 500 else Permanent(words)
 
 
+# A 422 for a patch of the wrong shape quotes the object that it would have made, environment and all.
+_WHOLE_OBJECT = re.compile(r'Invalid value: "\{.*\}"|Invalid value: "\{.*', re.DOTALL)
+
+
 def _message(body: bytes) -> str:
     try:
         status = json.loads(body)
     except (ValueError, RecursionError):
         return _line(body.decode("utf-8", "replace"))
-    return _line(str(status.get("message", ""))) if isinstance(status, Mapping) else ""
+    return _line(_WHOLE_OBJECT.sub("Invalid value: (the whole object)", str(status.get("message", "")))) if isinstance(status, Mapping) else ""
 
 
 def _line(text: str) -> str:

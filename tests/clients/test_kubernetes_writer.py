@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from bot.clients.kubernetes_rest import error_of
 from bot.clients.kubernetes_writer import KubernetesWriter
 from bot.errors import Conflict, Forbidden, NotFound, Rejected, Temporary, Unreachable
 from bot.model import ObjectRef
@@ -131,3 +132,13 @@ def test_what_the_server_says_becomes_one_of_our_errors(server: ThreadingHTTPSer
     if error is not Conflict or status == 409:
         assert message in str(raised.value)
     assert len(seen(server)) == 1
+
+
+def test_a_refusal_that_quotes_the_whole_object_does_not_carry_its_environment_on() -> None:
+    quoted = json.dumps({"apiVersion": "apps/v1", "spec": {"env": [{"name": "HF_TOKEN", "value": "not-for-a-channel"}]}}).replace('"', '\\"')
+    for end in ('": strict decoding error: unknown field "spec.template.spec.foo"', ""):
+        message = f'"" is invalid: patch: Invalid value: "{quoted}{end}'
+        said = str(error_of("prod", "PATCH chat", 422, json.dumps({"message": message}).encode()))
+        assert "not-for-a-channel" not in said
+        assert "(the whole object)" in said
+        assert ("strict decoding error" in said) == bool(end)
