@@ -21,6 +21,7 @@ MAX_DEPTH = 64
 _TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|([{}\[\],:])|(-?\d[\d.eE+-]*|true|false|null)|(\n)|[ \t\r]+|(.)', re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_CONTROL = re.compile(r"(?:\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff])+")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?$")
 
 Scalar = str | int | float | bool | None
@@ -121,8 +122,10 @@ class Document:
 
 
 def shorten(line: str, limit: int = QUOTE) -> str:
-    """A line as a quote: no outer blanks, "..." where something is left out."""
+    """A line as a quote: no outer blanks, "..." where something is left out (what does not fit, colours, control characters)."""
     line = line.strip()
+    if not line.isprintable():
+        line = "...".join(part for part in _CONTROL.split(line) if part.strip()).strip()
     return line if len(line) <= limit else line[:limit].rstrip() + "..."
 
 

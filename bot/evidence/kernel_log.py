@@ -36,6 +36,7 @@ _PREFIX = re.compile(
     r"(?:\S{1,255} kernel(?:\[\d+\])?:\s*)?"
     r"(?:\[(?P<stamp>[ \d.]+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]\s?)?(?:\[\s*[TC]\d+\]\s?)?"
 )
+_COLOUR = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]")
 _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 
 _SIGNS = (  # other things a kernel log can prove, each by its first line
@@ -130,6 +131,8 @@ def _split(line: str) -> tuple[str, str]:
         if entry.at("MESSAGE"):
             micros = entry.integer("__REALTIME_TIMESTAMP")
             return (f"epoch:{micros // 1_000_000}" if micros else "", entry.text("MESSAGE"))
+    if "\x1b" in line:  # dmesg --color=always
+        line = _COLOUR.sub("", line)
     found = _PREFIX.match(line)
     if not found:
         return "", line
