@@ -1,0 +1,91 @@
+"""Several files that seem to say different things: what a careful person would answer."""
+
+from typing import Any
+
+import pytest
+
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.scenes import ENDED, container, event, killed, path, pod, status
+from tests.diagnosis.test_host_verdicts import OOM, Scene, dead, events, gpu, probe, terminated
+
+LOADING = (
+    "INFO 01-14 09:22:04 [api_server.py:1] vLLM API server version 0.11.0\n"
+    "INFO 01-14 09:22:09 [gpu_model_runner.py:1] Starting to load model m...\n"
+    "Loading safetensors checkpoint shards:  40% Completed | 12/30 [05:00<07:00,  1.2s/it]\n"
+)
+SERVING = LOADING + "INFO:     Application startup complete.\n"
+DEAD_ENGINE = SERVING + "ERROR 01-14 10:00:00 [core_client.py:1] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\nINFO:     Shutting down\n"
+WATCHDOG = "[rank1]:[E1130 09:12:01.0 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12)\n"
+XID = "[7.0] NVRM: Xid (PCI:0000:a1:00): 79, pid=1, name=python3, GPU has fallen off the bus.\n"
+DRAIN = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}]}
+PROXY = container("istio-proxy", "istio/proxyv2:1", "128Mi")
+OLD_SIDECAR_KILL = status("istio-proxy", last=terminated(137, "OOMKilled", at="2026-01-13T09:31:07Z", container_id="d" * 64), container_id="e" * 64)
+STOP = events(event("Killing", "Stopping container server", at="2026-01-14T09:30:37Z"))
+
+SCENES: dict[str, Scene] = {
+    "killed while loading": ({"pod.json": pod([gpu("16Gi")], dead()), "previous.log": LOADING}, "container_memory_limit", "memory_limit:raise"),
+    "killed while loading, no limit": ({"pod.json": pod([gpu(None)], dead()), "previous.log": LOADING}, "node_out_of_memory", "memory_limit:set"),
+    "reason lost while loading": (
+        {"pod.json": pod([gpu("16Gi")], dead(137, "Error")), "previous.log": LOADING, "kernel.log": killed(path(), path(), "VLLM::Worker_TP")},
+        "container_memory_limit", "memory_limit:raise",
+    ),
+    "whole group killed while serving": (
+        {"pod.json": pod([gpu("16Gi")], dead()), "previous.log": SERVING, "kernel.log": killed(path(), path(), "VLLM::Worker_TP", group=True)}, "container_memory_limit", "memory_limit:raise",
+    ),
+    "engine killed, server left politely": (
+        {"pod.json": pod([gpu("16Gi")], dead(0)), "previous.log": DEAD_ENGINE, "kernel.log": killed(path(), path(), "VLLM::EngineCor")}, "child_killed_in_container", "",
+    ),
+    "own counter says the node": ({"pod.json": pod([gpu()], dead()), "node_readings.txt": "# cat /sys/fs/cgroup/memory.events\noom 0\noom_kill 1\n"}, "node_out_of_memory", ""),
+    "full card, and yesterday a helper was killed": (
+        {"pod.json": pod([gpu(), PROXY], [*dead(1, "Error"), OLD_SIDECAR_KILL]), "previous.log": LOADING + OOM}, "weights_too_large gpu_oom profile_run_peak", "",
+    ),
+    "start-up probe ends a slow load": (
+        {"pod.json": pod([gpu()], dead(137, "Error")), "previous.log": LOADING + "KeyboardInterrupt: terminated\n", "events.json": probe("Startup", "connect: connection refused")},
+        "probe_kill", "probe:relax",
+    ),
+    "probe fails since the model is not found": (
+        {
+            "pod.json": pod([gpu()], dead(1, "Error")),
+            "previous.log": "OSError: m is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'\n",
+            "events.json": events(event("Unhealthy", "Startup probe failed: connection refused", count=9)),
+        },
+        "application_error", "",
+    ),
+    "drained, and killed when its time was over": (
+        {"pod.json": pod([gpu(command=["vllm", "serve", "m"])], [status(state=terminated(137))], metadata={"deletionTimestamp": ENDED}, status=DRAIN), "events.json": STOP},
+        "grace_period_kill", "",
+    ),
+    "collective hangs, since a card is gone": (
+        {"pod.json": pod([gpu()], dead(134, "Error")), "kernel.log": XID, "previous.log": WATCHDOG + "terminate called after throwing an instance of 'c10::DistBackendError'\n"},
+        "gpu_fault", "drain_node",
+    ),
+    "NCCL fails beside a full /dev/shm": (
+        {
+            "pod.json": pod([gpu()], dead(1, "Error")),
+            "previous.log": "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.\n",
+            "node_readings.txt": "Filesystem Size Used Avail Use% Mounted on\nshm 64M 63M 1M 99% /dev/shm\n",
+        },
+        "shm_too_small", "shm_size:raise",
+    ),
+    "worker dies by SIGBUS": (
+        {"pod.json": pod([gpu()], dead(1, "Error")), "previous.log": LOADING + "ERROR 01-14 [x.py:1] Worker proc VllmWorker-1 died unexpectedly (exit code: -7), shutting down executor.\n"},
+        "shm_too_small", "shm_size:raise",
+    ),
+    "another pod's kill explains nothing here": (
+        {"pod.json": pod([gpu()], dead(137, "Error")), "kernel.log": killed(path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), "java")},
+        "unknown", "",
+    ),
+    "could not be scheduled at first, runs now": (
+        {"pod.json": pod([gpu()], [status(restartCount=0)]), "events.json": events(event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."))}, "healthy unknown", "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_files_that_seem_to_disagree_get_the_careful_answer(name: str) -> None:
+    files: dict[str, Any]
+    files, causes, remedy = SCENES[name]
+    found = diagnose(files)
+    assert found.cause in causes.split()
+    if remedy:
+        assert [advice.id for advice in found.recommendations][:1] == [remedy]
