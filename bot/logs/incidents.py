@@ -20,7 +20,7 @@ _SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
 _CORE = re.compile(r"(?i)^engine_?core")
 
 # Which frame says more about the phase, when a stack goes through several: capture is called by warm-up, profiling runs the model as serving does.
-_SPECIFIC = ("wake_up", "kv_transfer")
+_SPECIFIC = ("wake_up", "kv_transfer", "idle_rank")
 _PHASES = (Phase.GRAPH_CAPTURE, Phase.WARMUP, Phase.CACHE_ALLOCATION, Phase.PROFILING, Phase.WEIGHTS, Phase.DEVICE, Phase.SERVING)
 _PURPOSES = (
     "wake_up", "kv_transfer", "sampler", "prompt_logprobs", "logprobs", "multimodal_encoder", "lora", "repacking", "weights_creation", "weights_reading", "draft_model",
@@ -106,6 +106,8 @@ class _Run:
         self.served = self.served or (role == "progress" and event.message.phase is Phase.SERVING)
         if role in ("wrapper", "ended") or (role == "fatal" and self.over is None):
             self.over = event.prefix.seconds if event.prefix.seconds is not None else self.over
+        elif _sign_of_life(event):
+            self.over = None  # a request's own error, and no end
         self.events.append(event)
 
     def renewed_by(self, event: Event) -> bool:
@@ -119,7 +121,7 @@ class _Run:
         step, or anything from a new process long after (or, by a clock that was set back, before) the death."""
         role, phase = event.message.role, event.message.phase
         if role == "start":
-            return _key(event) in self.started or self.failed
+            return _key(event) in self.started or self.failed or self.served
         early = role in ("progress", "fatal") and not event.message.counted and phase is not None and phase.order <= Phase.CACHE_ALLOCATION.order
         if early and self.served:
             return True
@@ -129,6 +131,11 @@ class _Run:
             return False
         known = any(event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:])
         return not known and abs(event.prefix.seconds - self.over) > QUIET
+
+
+def _sign_of_life(event: Event) -> bool:
+    """The server answers, or tells of its load."""
+    return event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"
 
 
 def attempts(events: Iterable[Event]) -> list[Attempt]:
