@@ -123,9 +123,10 @@ def _engine(incident: Incident) -> list[Fact]:
         event = incident.last(event_id)
         if event is not None and "value" in event.fields:
             facts.append(Fact(f"engine.{name}", event.fields["value"], event.place))
-    if incident.last("vllm.ledger.available") or any("V1 LLM engine" in event.text for event in incident.of("vllm.engine_config")):
+    frames = " ".join(event.text for event in incident.events if event.message.role == "frame")[:20000]
+    if incident.last("vllm.ledger.available") or "determine_available_memory" in frames or "/vllm/v1/" in frames or any("V1 LLM engine" in event.text for event in incident.of("vllm.engine_config")):
         facts.append(Fact("engine.is_v1", True))
-    elif incident.last("vllm.ledger.blocks") or any("an LLM engine" in event.text for event in incident.of("vllm.engine_config")):
+    elif incident.last("vllm.ledger.blocks") or "num_available_blocks" in frames or any("an LLM engine" in event.text for event in incident.of("vllm.engine_config")):
         facts.append(Fact("engine.is_v1", False))
     codes = [event for event in incident.events if event.id in ("vllm.process_died", "vllm.core_init_failed")]
     for event in codes:
