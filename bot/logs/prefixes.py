@@ -70,7 +70,7 @@ def _merge(prefix: Prefix, found: re.Match[str]) -> Prefix:
         process=process,
         pid=int(parts["pid"]) if parts.get("pid") else prefix.pid,
         rank=int(rank) if rank is not None else prefix.rank,
-        seconds=prefix.seconds if time is None else time,
+        seconds=time if prefix.seconds is None else prefix.seconds,  # the outer clock stands on every line, the server's own only on its records
         level=parts.get("level") or prefix.level,
         service=parts.get("service") or prefix.service,
     )

@@ -38,6 +38,11 @@ def test_the_time_of_a_line_is_kept_whatever_its_form() -> None:
     assert {strip(form)[0].seconds for form in forms} == {(31 + 28 + 2) * 86400 + 10}
 
 
+def test_the_outer_clock_counts_since_only_it_stands_on_every_line() -> None:
+    outer = strip("2026-03-02T05:00:10Z INFO 03-02 12:00:10 [a.py:1] x")[0].seconds
+    assert outer == strip("2026-03-02T05:00:10Z Traceback (most recent call last):")[0].seconds
+
+
 def test_compose_names_the_server_and_a_table_is_no_prefix() -> None:
     assert strip("chat-1  | INFO:     Application startup complete.")[0].service == "chat-1"
     assert strip("| 0   N/A  N/A   811   C   python |")[0].service == ""
