@@ -7,6 +7,7 @@ output's own suffix, else from the command's flags, else from the tool's default
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
@@ -193,6 +194,7 @@ def _sar(section: Section, emit: Emit) -> None:
     """`sar -r` and `sar -u`: the worst moment. The time may be one or two words (12 or 24 hours)."""
     columns: list[str] = []
     worst: dict[str, tuple[float, Line]] = {}
+    falling: list[float] = []  # what was available at each look
     for line in section.lines:
         words = line.text.split()
         names = [word for word in words if word.startswith(("kb", "%")) or word == "CPU"]
@@ -202,10 +204,14 @@ def _sar(section: Section, emit: Emit) -> None:
         if not columns or not words or "RESTART" in line.text or words[0] == "Average:":
             continue
         values = dict(zip(columns, words[-len(columns) :], strict=False))
+        room = _float(values.get("kbavail", values.get("kbmemfree", "")))
+        falling += [room] if room is not None else []
         for column, name in (("kbavail", "memory_available_least_bytes"), ("kbmemfree", "memory_free_least_bytes"), ("%idle", "cpu_idle_least")):
             value = _float(values.get(column, ""))
             if value is not None and (name not in worst or value < worst[name][0]):
                 worst[name] = (value, line)
+    if len(falling) >= 5 and sum(later <= earlier for earlier, later in pairwise(falling)) >= 0.9 * (len(falling) - 1) and falling[-1] < 0.75 * falling[0]:
+        emit("node.memory_fall_bytes", round((falling[0] - falling[-1]) * 1024), worst.get("memory_available_least_bytes", next(iter(worst.values())))[1])
     for name, (value, line) in worst.items():
         emit(f"node.{name}", round(value) * 1024 if name.startswith("memory") else value, line)
 

@@ -6,6 +6,7 @@ that is not answered for has no facts: "N/A", "[Not Supported]" and the like are
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from bot.evidence.document import shorten
 from bot.evidence.reading import Reading
@@ -59,6 +60,7 @@ class _Card:
     wddm: bool = False
     place: Place | None = None
     memory_place: Place | None = None
+    history: list[int] = field(default_factory=list)  # use at each look, oldest first
 
 
 @dataclass(slots=True)
@@ -200,6 +202,7 @@ def _table(text: str, place: Place, state: _State) -> None:
     if memory and state.current is not None:
         card = state.card(state.current)
         card.used, card.total, card.memory_place = _mib(memory[1]), int(memory[2]), place
+        card.history.append(card.used or 0)
         card.mig = True if "Enabled" in text else card.mig
         return
     process = _PROCESS.match(text)
@@ -239,6 +242,8 @@ def _row(text: str, place: Place, state: _State) -> bool:
         amount = _mib(row.get(column, ""))
         if amount is not None:
             setattr(card, key, amount)
+            if key == "used":
+                card.history.append(amount)
     if row.get("mig.mode.current") == "Enabled":
         card.mig = True
     return True
@@ -263,6 +268,13 @@ def _card_facts(state: _State) -> list[Fact]:
     return facts + _summary(state)
 
 
+def growth(history: list[int]) -> int:
+    """How much a use grew from the first look to the last; 0 unless three looks or more rise nearly all the time."""
+    steps = [later - earlier for earlier, later in pairwise(history)]
+    rising = len(steps) >= 2 and sum(step >= 0 for step in steps) >= 0.9 * len(steps)
+    return max(0, history[-1] - history[0]) if rising else 0
+
+
 def _summary(state: _State) -> list[Fact]:
     """Facts over all cards."""
     cards = [card for _, card in sorted(state.cards.items())]
@@ -283,6 +295,9 @@ def _summary(state: _State) -> list[Fact]:
     if used:
         fullest = max(used, key=lambda card: card.used or 0)
         facts.append(Fact("gpus.most_used_bytes", (fullest.used or 0) * MIB, fullest.memory_place))
+        growing = max(used, key=lambda card: growth(card.history))
+        if growth(growing.history):
+            facts.append(Fact("gpus.use_growth_bytes", growth(growing.history) * MIB, growing.memory_place))
         facts.append(Fact("gpus.idle_count", sum((card.used or 0) * 20 < (card.total or IDLE * 20) for card in used), cards[0].memory_place))
     reserved = [card for card in cards if card.reserved is not None]
     if reserved:
