@@ -14,6 +14,7 @@ COMMANDS = {
     "size": "what if: the memory ledger with other settings",
     "explain": "what we know of a cause or of a log line",
     "lint": "check everything under playbooks/",
+    "freeze": "stop every change at once, or allow them again",
     "audit": "verify, show or export the audit trail",
 }
 

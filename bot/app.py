@@ -26,7 +26,7 @@ from bot.evidence import commands
 from bot.evidence.alert import target_of
 from bot.http_server import HttpServer
 from bot.model import Request
-from bot.policy import ApproverRule, Policy, Reach, ReadRule
+from bot.policy import ApproverRule, Freeze, Policy, Quota, Reach, ReadRule, Window
 from bot.ports import ClusterReader, ClusterWriter, Shells
 from bot.queue.sqlite import SqliteQueue
 from bot.redact import redact
@@ -51,7 +51,14 @@ def policy_of(settings: Settings) -> Policy:
     return Policy(
         read=read or (ReadRule(channels),),
         actions=rules.actions,
-        approvers=tuple(ApproverRule(rule.groups, rule.people, Reach(rule.clusters, rule.namespaces)) for rule in rules.approvers),
+        approvers=tuple(
+            ApproverRule(rule.groups, rule.people, Reach(rule.clusters, rule.namespaces), rule.actions, rule.count) for rule in rules.approvers
+        ),
+        windows=tuple(Window(one.days, one.start, one.end, one.time_zone, Reach(one.clusters, one.namespaces)) for one in rules.windows),
+        freezes=tuple(Freeze(*one.span(), one.reason, Reach(one.clusters, one.namespaces)) for one in rules.freezes),
+        quotas=tuple(Quota(one.per_hour, one.each, Reach(one.clusters, one.namespaces)) for one in rules.quotas),
+        undo_any_time=rules.undo_any_time,
+        identity=rules.identity,
         approval_channels=rules.approval_channels or channels,
         namespaces=rules.namespaces,
         protected_namespaces=rules.protected_namespaces,
@@ -71,6 +78,8 @@ def timings_of(settings: Settings) -> Timings:
         watch_timeout=timedelta(seconds=times.watch_timeout_s),
         verification_window=timedelta(seconds=times.verification_window_s),
         verification_interval=timedelta(seconds=times.verification_interval_s),
+        aftercare=timedelta(seconds=times.aftercare_s),
+        aftercare_interval=timedelta(seconds=times.aftercare_interval_s),
         undo_window=timedelta(seconds=times.undo_window_s),
     )
 

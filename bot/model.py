@@ -355,6 +355,8 @@ class Bound:
     object_uid: str
     template_sha256: str  # canonical JSON of spec.template
     values: Mapping[str, Any] = field(default_factory=dict)  # JSON pointer -> value before; a missing path is absent here
+    template: str = "/spec/template"  # JSON pointer of what template_sha256 is of
+    container: str = ""  # JSON pointer of the server's container ("" in plans of older versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,6 +531,17 @@ class Operation:
     sending: int | None = None  # the step that is being sent; after a crash nobody knows whether it arrived
     ended: Words | None = None  # why it ended without being carried out: rejected, expired, changed meanwhile, refused
     audit_head: str = ""  # head of the audit trail when the outcome was kept; posted with it
+    needed: int = 1  # how many different people have to approve
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A change that was begun: what the quotas count. `id` is the operation's."""
+
+    id: str
+    at: datetime
+    cluster: str
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,13 @@ Keys of the refusals (`playbooks/messages/<language>/<key>.j2`) and their parame
                   risk_too_high         risk, highest
                   no_approvers          namespace, cluster: nobody is configured who could approve
                   frozen                who, at: the kill switch is on
+    hour          dated_freeze          reason, opens (empty: not by these rules)
+                  outside_window        opens (empty: not by these rules)
+                  quota_used            most, place, opens
     approval      not_approver          who: ids of the groups and people who may
+                  already_approved      who: the account whose approval counts already (theirs, or another one of the same person)
+                  no_address            (none): the platform gives no e-mail address, so nobody knows whose second account it is
+                  approvals_missing     have, needed
                   second_person_asked   (none): who asked for the check may not approve
                   second_person_applied  (none): who pressed Apply or chose the size may not approve
                   expired               at
@@ -29,25 +35,16 @@ Keys of the refusals (`playbooks/messages/<language>/<key>.j2`) and their parame
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 
+from bot.change_times import HOUR, Freeze, Quota, Window, closed
 from bot.errors import Refused
-from bot.model import Actor, Case, Conversation, Operation, Person, Remediation, Target
+from bot.model import Act, Actor, Case, Conversation, Operation, Person, Remediation, Target
+from bot.reach import EVERYWHERE, Reach, fits
+
+__all__ = ["ApproverRule", "Freeze", "Policy", "Quota", "Reach", "ReadRule", "Window", "askers"]
 
 RISKS = ("low", "medium", "high")
 CLOCK_SLACK = timedelta(seconds=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Clusters and namespaces by shell patterns, as `*` and `team-*`."""
-
-    clusters: tuple[str, ...] = ("*",)
-    namespaces: tuple[str, ...] = ("*",)
-
-    def covers(self, cluster: str | None, namespace: str | None) -> bool:
-        """None stands for "not known yet": then it is covered when anything is."""
-        return _fits(self.clusters, cluster) and _fits(self.namespaces, namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +53,19 @@ class ReadRule:
 
     channels: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
-    reach: Reach = Reach()
+    reach: Reach = EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class ApproverRule:
-    """Members of these groups and these people may approve changes in the reach."""
+    """Members of these groups and these people may approve these actions in the reach, and it takes `count` of them. Where several rules fit,
+    whoever stands in one of them may approve, and the highest count holds."""
 
     groups: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
-    reach: Reach = Reach()
+    reach: Reach = EVERYWHERE
+    actions: tuple[str, ...] = ("*",)
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,11 @@ class Policy:
     undo_alone: bool = False
     highest_risk: str = "high"
     approval_ttl: timedelta = field(default=timedelta(minutes=25))
+    windows: tuple[Window, ...] = ()
+    freezes: tuple[Freeze, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    undo_any_time: bool = True
+    identity: str = "account"
 
     # -------------------------------------------------------- people
 
@@ -132,19 +137,18 @@ class Policy:
     def check_change(self, remediation: Remediation, frozen: tuple[str, str] | None) -> None:
         """Refuses a plan that nobody may carry out here: read-only, frozen, protected, too risky, no approver. `frozen` is (who, at)."""
         self.check_frozen(frozen)
-        target = remediation.target
-        namespace = remediation.object.namespace or target.namespace
+        target, (_, namespace) = remediation.target, place(remediation)
         if not self.actions:
             raise Refused("read_only")
         if remediation.action not in self.actions:
             raise Refused("action_not_enabled", {"action": remediation.action})
-        if _fits(self.protected_namespaces, namespace):
+        if fits(self.protected_namespaces, namespace):
             raise Refused("protected_namespace", {"namespace": namespace})
-        if not _fits(self.namespaces, namespace):
+        if not fits(self.namespaces, namespace):
             raise Refused("namespace_not_changeable", {"namespace": namespace})
         if _risk(remediation.risk) > _risk(self.highest_risk):
             raise Refused("risk_too_high", {"risk": remediation.risk, "highest": self.highest_risk})
-        if not any(rule.groups or rule.people for rule in self.approver_rules(target)):
+        if not any(rule.groups or rule.people for rule in self.approver_rules(target, remediation.action)):
             raise Refused("no_approvers", {"namespace": namespace, "cluster": target.cluster})
 
     @staticmethod
@@ -152,29 +156,76 @@ class Policy:
         if frozen:
             raise Refused("frozen", {"who": frozen[0], "at": frozen[1]})
 
+    # -------------------------------------------------------- when
+
+    def check_when(self, remediation: Remediation, acts: Iterable[Act], now: datetime) -> None:
+        """Refuses outside of the windows, in a dated freeze, and when the quota is used. `acts`: the changes begun in the last hour."""
+        if remediation.direction == "undo" and self.undo_any_time:
+            return
+        cluster, namespace = place(remediation)
+        windows = [one for one in self.windows if one.reach.covers(cluster, namespace)]
+        freezes = [one for one in self.freezes if one.reach.covers(cluster, namespace)]
+        shut = closed(windows, freezes, now)
+        if shut is not None:
+            opens = {"opens": shut.opens.isoformat() if shut.opens else ""}
+            raise Refused("dated_freeze", {"reason": shut.freeze.reason, **opens}) if shut.freeze else Refused("outside_window", opens)
+        self.check_quotas(remediation, acts, now)
+
+    def check_quotas(self, remediation: Remediation, acts: Iterable[Act], now: datetime) -> None:
+        """Refuses when as many changes as a quota allows were begun within the hour."""
+        if remediation.direction == "undo" and self.undo_any_time:
+            return
+        (cluster, namespace), acts = place(remediation), list(acts)
+        for quota in self.quotas:
+            counted = quota.counted(acts, cluster, namespace, now) if quota.reach.covers(cluster, namespace) else []
+            if quota.reach.covers(cluster, namespace) and len(counted) >= quota.most:
+                opens = (counted[len(counted) - quota.most].at + HOUR).isoformat() if quota.most else ""
+                raise Refused("quota_used", {"most": str(quota.most), "place": f"{cluster}/{namespace}", "opens": opens})
+
     # -------------------------------------------------------- approving
 
-    def approver_rules(self, target: Target) -> list[ApproverRule]:
-        return [rule for rule in self.approvers if rule.reach.covers(target.cluster, target.namespace)]
+    def approver_rules(self, target: Target, action: str | None = None) -> list[ApproverRule]:
+        """`action` None: those for any action."""
+        return [rule for rule in self.approvers if rule.reach.covers(target.cluster, target.namespace) and fits(rule.actions, action)]
 
-    def named_approvers(self, target: Target) -> tuple[str, ...]:
+    def named_approvers(self, target: Target, action: str | None = None) -> tuple[str, ...]:
         """Ids of the groups and people who may approve, for showing."""
-        return tuple(dict.fromkeys(name for rule in self.approver_rules(target) for name in (*rule.groups, *rule.people)))
+        return tuple(dict.fromkeys(name for rule in self.approver_rules(target, action) for name in (*rule.groups, *rule.people)))
+
+    def needed(self, remediation: Remediation) -> int:
+        """How many different people have to approve."""
+        rules = self.approver_rules(remediation.target, remediation.action)
+        return 1 if self._alone(remediation) else max((rule.count for rule in rules), default=1)
 
     def is_approver(self, person_id: str, rules: Iterable[ApproverRule], members: Callable[[str], frozenset[str]]) -> bool:
         """`members` gives the fresh members of a group; its errors pass through, so that a silent platform means no."""
         rules = list(rules)
         return any(person_id in rule.people for rule in rules) or any(person_id in members(group) for rule in rules for group in rule.groups)
 
-    def check_approval(self, case: Case, operation: Operation, person: Person, *, approver: bool, involved: Iterable[Person], frozen: tuple[str, str] | None, now: datetime) -> None:
-        """All that decides whether this person's approval of this plan counts now. `involved`: who asked, as a Person, so that a second account with the same address is found."""
+    def check_approval(
+        self, case: Case, operation: Operation, person: Person, *, approver: bool, involved: Iterable[Person], frozen: tuple[str, str] | None, now: datetime,
+        earlier: Iterable[Person] = (),
+    ) -> None:  # fmt: skip
+        """All but the hour that decides whether this person's approval of this plan counts now. `involved`: who asked, as a Person, so that a second account
+        with the same address is found; `earlier`: whose approvals count already."""
         self.check_person(person)
         self.check_change(operation.remediation, frozen)
         self.check_time(operation, now)
         if not approver:
-            raise Refused("not_approver", {"who": ", ".join(self.named_approvers(operation.remediation.target))})
+            raise Refused("not_approver", {"who": ", ".join(self.named_approvers(operation.remediation.target, operation.remediation.action))})
+        if self.identity == "email" and not person.email:
+            raise Refused("no_address")
         if self.needs_second_person(operation):
             self._check_second_person(case, operation, person, {other.id: other for other in involved})
+        for other in earlier:
+            if _same(person, other):
+                raise Refused("already_approved", {"who": other.id})
+
+    def check_enough(self, operation: Operation) -> None:
+        """Right before the first write, with approvals that were each checked again: are they as many as the rules want now?"""
+        have, needed = len(operation.approvals), max(operation.needed, self.needed(operation.remediation))
+        if have < needed:
+            raise Refused("approvals_missing", {"have": str(have), "needed": str(needed)})
 
     def check_time(self, operation: Operation, now: datetime) -> None:
         """An approval that is given or used too late counts for nothing, and neither does one from before the plan."""
@@ -184,9 +235,10 @@ class Policy:
             raise Refused("clock_moved")
 
     def needs_second_person(self, operation: Operation) -> bool:
-        remediation = operation.remediation
-        alone = (remediation.risk == "low" and self.low_risk_alone) or (remediation.direction == "undo" and self.undo_alone)
-        return self.second_person and not alone
+        return self.second_person and not self._alone(operation.remediation)
+
+    def _alone(self, remediation: Remediation) -> bool:
+        return (remediation.risk == "low" and self.low_risk_alone) or (remediation.direction == "undo" and self.undo_alone)
 
     @staticmethod
     def _check_second_person(case: Case, operation: Operation, person: Person, involved: dict[str, Person]) -> None:
@@ -208,11 +260,18 @@ def askers(case: Case) -> tuple[str, ...]:
 
 def _same(one: Person, other: Person) -> bool:
     """One human: the same account, or two accounts with one address."""
-    return one.id == other.id or bool(one.email and one.email.casefold() == other.email.casefold())
+    return one.id == other.id or bool(one.email and _address(one.email) == _address(other.email))
 
 
-def _fits(patterns: tuple[str, ...], name: str | None) -> bool:
-    return bool(patterns) if name is None else any(fnmatchcase(name, pattern) for pattern in patterns)
+def _address(email: str) -> str:
+    """The mailbox: `Ana+slack2@x.example` arrives where `ana@x.example` does."""
+    local, _, domain = email.casefold().rpartition("@")
+    return f"{local.partition('+')[0]}@{domain}"
+
+
+def place(remediation: Remediation) -> tuple[str, str]:
+    """Cluster and namespace in which a plan changes something."""
+    return remediation.target.cluster, remediation.object.namespace or remediation.target.namespace
 
 
 def _risk(risk: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from bot.model import Actor, Alert, Case, Conversation, Job, ObjectRef, Person, ProgressLine, Words
+from bot.model import Act, Actor, Alert, Case, Conversation, Job, ObjectRef, Person, ProgressLine, Words
 
 Json = dict[str, Any]
 
@@ -159,6 +159,13 @@ class CaseStore(Protocol):
 
     def seen(self, key: str) -> bool:
         """Remembers `key`; True when it was remembered already."""
+
+    def acts(self, since: datetime) -> Sequence[Act]:
+        """The changes that were begun after that time."""
+
+    def record_act(self, act: Act, since: datetime, allowed: Callable[[Sequence[Act]], None]) -> None:
+        """Keeps that a change is begun, unless `allowed`, which gets the others since then, raises; of all who do so at once one after the other is looked at.
+        One that is kept already (a killed process comes back) is not asked about again."""
 
     def get_flag(self, name: str) -> str | None: ...
 

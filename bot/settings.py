@@ -7,12 +7,14 @@ its parts to whoever needs them. It reads, checks and connects to nothing.
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from bot.errors import BadSettings
 
@@ -29,6 +31,53 @@ def _words(value: Any) -> Any:
 WordList = Annotated[tuple[str, ...], BeforeValidator(_words)]
 SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_words)]
 NO_SECRET = SecretStr("")
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY_ONLY = len("2026-12-24")
+
+
+def _days(value: Any) -> Any:
+    """Days of the week; `mon-fri` is a range."""
+    found: list[Any] = []
+    for word in _words(value) if isinstance(value, (str, list, tuple)) else [value]:
+        first, dash, last = str(word).lower().partition("-")
+        ends = DAYS.index(first) if first in DAYS else None, DAYS.index(last) if last in DAYS else None
+        found += [DAYS[(ends[0] + ahead) % 7] for ahead in range((ends[1] - ends[0]) % 7 + 1)] if dash and ends[0] is not None and ends[1] is not None else [str(word).lower()]
+    return tuple(dict.fromkeys(found))
+
+
+def _clock_time(value: Any) -> Any:
+    """`9:30`, which YAML takes for the number 570 when nobody quotes it, and `24:00`."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 24 * 60:
+        value = f"{value // 60:02}:{value % 60:02}"
+    if isinstance(value, str):
+        hour, _, minute = value.partition(":")
+        value = f"{hour.zfill(2)}:{minute}"
+    return time(0) if value == "24:00" else value
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{value!r} is no time zone that this machine knows; as in Europe/Berlin") from None
+    return value
+
+
+def _moment(value: Any) -> Any:
+    """A day or a day and time, as text."""
+    text = value.isoformat() if isinstance(value, date) else value
+    if isinstance(text, str):
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError("should be a day (2026-12-24) or a day and time (2026-12-24T18:00)") from None
+    return text
+
+
+ClockTime = Annotated[time, BeforeValidator(_clock_time)]
+Zone = Annotated[str, AfterValidator(_zone)]
+Moment = Annotated[str, BeforeValidator(_moment)]
 
 
 class Section(BaseModel):
@@ -99,10 +148,58 @@ class ReadRule(Section):
 
 
 class ApproverRule(Section):
-    """Who may approve where: Slack user groups (S...) and people (U..., W...). An empty list means nobody."""
+    """Who may approve which actions where: Slack user groups (S...) and people (U..., W...), and how many of them it takes. An empty list means nobody.
+    Where several rules fit, whoever stands in one of them may approve, and the highest count holds."""
 
     groups: WordList = ()
     people: WordList = ()
+    actions: WordList = ("*",)
+    count: int = Field(default=1, ge=1, le=9)
+    clusters: WordList = ("*",)
+    namespaces: WordList = ("*",)
+
+
+class WindowRule(Section):
+    """Where a window is given, changes are made only inside of one: on these days, from start to end (24:00 for the whole day; an end before the start is on the next day)."""
+
+    days: Annotated[tuple[Day, ...], BeforeValidator(_days)] = DAYS
+    start: ClockTime = time(0)
+    end: ClockTime = time(0)
+    time_zone: Zone = "UTC"
+    clusters: WordList = ("*",)
+    namespaces: WordList = ("*",)
+
+
+class FreezeRule(Section):
+    """From `start` until `end` (a day, then all of it, or a day and time) nothing is changed."""
+
+    start: Moment
+    end: Moment
+    reason: str = ""
+    time_zone: Zone = "UTC"
+    clusters: WordList = ("*",)
+    namespaces: WordList = ("*",)
+
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Self:
+        if self.span()[0] >= self.span()[1]:
+            raise ValueError("it ends before it starts")
+        return self
+
+    def span(self) -> tuple[datetime, datetime]:
+        """Both ends with their zone; a last day counts whole."""
+        last = datetime.fromisoformat(self.end) + timedelta(days=len(self.end) == _DAY_ONLY)
+        return self._zoned(datetime.fromisoformat(self.start)), self._zoned(last)
+
+    def _zoned(self, at: datetime) -> datetime:
+        return at if at.tzinfo else at.replace(tzinfo=ZoneInfo(self.time_zone))
+
+
+class QuotaRule(Section):
+    """At most `per_hour` changes: in each namespace that fits, in each cluster, or in all that fits together (each: rule)."""
+
+    per_hour: int = Field(ge=0)
+    each: Literal["namespace", "cluster", "rule"] = "namespace"
     clusters: WordList = ("*",)
     namespaces: WordList = ("*",)
 
@@ -111,14 +208,21 @@ class PolicySettings(Section):
     """Who may do what, where, until when."""
 
     read: tuple[ReadRule, ...] = Field(default=(), description="who may look at which clusters and namespaces; empty: slack.channels may look at all")
-    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable; empty: read-only")
-    approvers: tuple[ApproverRule, ...] = Field(default=(), description="who may approve, by cluster and namespace; empty: nobody")
+    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period; empty: read-only")
+    approvers: tuple[ApproverRule, ...] = Field(default=(), description="who may approve: groups, people, and for what: actions, clusters, namespaces; count: how many it takes; empty: nobody")
     approval_channels: WordList = Field(default=(), description="channels in which an approval counts; empty: slack.channels")
     namespaces: WordList = Field(default=("*",), description="namespaces in which something may be changed")
     protected_namespaces: WordList = Field(default=("kube-*", "openshift-*"), description="namespaces in which nothing is ever changed")
     second_person: bool = Field(default=True, description="the approver is neither who asked nor who pressed Apply")
     low_risk_alone: bool = Field(default=False, description="one person is enough where the risk is low")
     undo_alone: bool = Field(default=False, description="one approver may undo alone what the bot did")
+    windows: tuple[WindowRule, ...] = Field(default=(), description="weekly windows in which changes are made: days, start, end, time_zone, clusters, namespaces; none: always")
+    freezes: tuple[FreezeRule, ...] = Field(default=(), description="dated freezes: start, end, reason, time_zone, clusters, namespaces")
+    quotas: tuple[QuotaRule, ...] = Field(default=(), description="most changes an hour: per_hour, each (namespace, cluster, rule), clusters, namespaces")
+    undo_any_time: bool = Field(default=True, description="windows, dated freezes and quotas do not hold up an undo (the kill switch does)")
+    identity: Literal["account", "email"] = Field(
+        default="account", description="email: who approves must have an e-mail address in Slack, so that a second account of one person is always seen"
+    )
     highest_risk: Literal["low", "medium", "high"] = Field(default="high", description="plans of a higher risk are only handed out")
 
 
@@ -131,6 +235,8 @@ class TimingSettings(Section):
     watch_timeout_s: float = Field(default=1800, gt=0, description="a rollout that takes longer is called stuck")
     verification_window_s: float = Field(default=900, ge=0, description="how long a new process may take to get past the point where the old one died")
     verification_interval_s: float = Field(default=15, gt=0, le=60, description="pause between two looks at the new process")
+    aftercare_s: float = Field(default=1800, ge=0, description="how long a verified change is watched for new kills and restarts")
+    aftercare_interval_s: float = Field(default=30, gt=0, le=60, description="pause between two looks in that time")
     undo_window_s: float = Field(default=86400, gt=0, description="how long Undo is offered")
     lease_s: float = Field(default=30, gt=0, le=300, description="a job whose worker shows no sign of life for this long is given to another")
 

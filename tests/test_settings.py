@@ -1,5 +1,6 @@
 """Settings: where they come from, which wins, and one clear line for each mistake."""
 
+from datetime import time
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,40 @@ def test_every_setting_has_a_meaning() -> None:
 def test_the_page_about_settings_is_this_very_table() -> None:
     page = Path(__file__).parents[1] / "docs" / "settings.md"
     assert reference() in page.read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- when something may be changed
+
+
+def rules(**policy: str) -> Settings:
+    return Settings.load(None, {f"OOMBOT_POLICY_{name.upper()}": value for name, value in policy.items()})
+
+
+def test_windows_are_written_as_people_write_them() -> None:
+    window = rules(windows="[{days: fri-mon, start: 9:00, end: 17:30, time_zone: Europe/Berlin}]").policy.windows[0]
+    assert window.days == ("fri", "sat", "sun", "mon")
+    assert (window.start, window.end) == (time(9), time(17, 30))
+    assert rules(windows="[{days: [sat], start: 10:00, end: 24:00}]").policy.windows[0].start == time(10)  # 10:00 is the number 600 to YAML
+
+
+def test_a_freeze_that_ends_on_a_day_ends_with_it() -> None:
+    freeze = rules(freezes="[{start: 2026-12-20, end: 2027-01-02, time_zone: Asia/Tokyo}]").policy.freezes[0]
+    assert [end.isoformat() for end in freeze.span()] == ["2026-12-20T00:00:00+09:00", "2027-01-03T00:00:00+09:00"]
+    at_an_hour = rules(freezes="[{start: 2026-12-24T18:00, end: '2026-12-25T06:00+01:00'}]").policy.freezes[0]
+    assert [end.isoformat() for end in at_an_hour.span()] == ["2026-12-24T18:00:00+00:00", "2026-12-25T06:00:00+01:00"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("WINDOWS", "[{days: monday}]", "policy.windows.0.days.0: Input should be 'mon', 'tue'"),
+        ("WINDOWS", "[{start: '25:00'}]", "policy.windows.0.start: Input should be in a valid time format"),
+        ("WINDOWS", "[{time_zone: Mars/Base}]", "policy.windows.0.time_zone: 'Mars/Base' is no time zone that this machine knows; as in Europe/Berlin"),
+        ("FREEZES", "[{start: soon, end: later}]", "policy.freezes.0.start: should be a day (2026-12-24) or a day and time"),
+        ("FREEZES", "[{start: 2026-12-25, end: 2026-12-20}]", "policy.freezes.0: it ends before it starts"),
+        ("QUOTAS", "[{per_hour: -1}]", "policy.quotas.0.per_hour: Input should be greater than or equal to 0"),
+        ("APPROVERS", "[{groups: [S1], count: 0}]", "policy.approvers.0.count: Input should be greater than or equal to 1"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_one_line_that_says_what_would_be_right(name: str, value: str, line: str) -> None:
+    assert mistakes(**{f"OOMBOT_POLICY_{name}": value})[0].startswith(line)

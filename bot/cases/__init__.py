@@ -39,13 +39,12 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
     temporarily_not     what
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cases import announcing, check, ending, execution, planning, press, rollout, trouble
-from bot.cases.desk import FROZEN, Audit, Desk, Timings, new_id
+from bot.cases import announcing, check, ending, execution, planning, press, rollout, switch, trouble
+from bot.cases.desk import Audit, Desk, Timings, new_id
 from bot.cases.engine import Engine, real
 from bot.errors import Permanent, Refused
 from bot.model import Actor, Case, Conversation, Job, Press, Request, State, Words
@@ -116,12 +115,9 @@ class Cases:
         desk = self._desk
         if on:
             desk.policy.check_asking(actor, conversation)
-            desk.store.set_flag(FROZEN, json.dumps({"who": actor.id, "at": desk.clock.now().isoformat(timespec="seconds")}))
-        else:
-            if actor.origin != "terminal":
-                self._check_unfreezer(actor)
-            desk.store.set_flag(FROZEN, None)
-        desk.audit.append({"what": "frozen" if on else "unfrozen", "who": check.by(actor)})
+        elif actor.origin != "terminal":
+            self._check_unfreezer(actor)
+        desk.audit.append(switch.turn(desk.store, desk.clock, check.by(actor), on=on))
 
     def _check_unfreezer(self, actor: Actor) -> None:
         desk = self._desk

@@ -1,5 +1,7 @@
 """Everything that must hold before a plan is carried out: checked at the click, and all of it again right before the first write (DESIGN section 7)."""
 
+from collections.abc import Sequence
+
 from bot.cases.desk import Desk
 from bot.errors import Conflict, Refused
 from bot.model import Case, Difference, Operation
@@ -13,20 +15,48 @@ class ChangedMeanwhile(Conflict):
         self.differences = differences
 
 
-def check_all(desk: Desk, case: Case, operation: Operation, approver_id: str) -> None:
-    """Raises Refused (who, where, when, policy), ChangedMeanwhile, or what the dry run with the writing credentials says."""
-    target, digest = operation.remediation.target, operation.remediation.digest
+def check_click(desk: Desk, case: Case, operation: Operation, approver_id: str) -> None:
+    """Everything, for one person more. Raises Refused (who, where, when, policy), ChangedMeanwhile, or what the dry run with the writing credentials says."""
+    _check_whole(desk, operation)
+    _check_person(desk, case, operation, approver_id, [one.actor.id for one in operation.approvals])
+    _check_world(desk, operation)
+
+
+def check_again(desk: Desk, case: Case, operation: Operation) -> None:
+    """Everything, for all who approved, right before the first write."""
+    _check_whole(desk, operation)
+    earlier: list[str] = []
+    for approval in operation.approvals:
+        _check_person(desk, case, operation, approval.actor.id, earlier)
+        earlier.append(approval.actor.id)
+    desk.policy.check_enough(operation)
+    _check_world(desk, operation)
+
+
+def _check_whole(desk: Desk, operation: Operation) -> None:
+    """The kept plan is the one that was shown, and each approval is of it."""
+    digest = operation.remediation.digest
     if desk.engine.digest_of(operation.remediation) != digest or any(approval.digest != digest for approval in operation.approvals):
         raise Refused("altered", {"digest": digest[:12]})
+
+
+def _check_person(desk: Desk, case: Case, operation: Operation, approver_id: str, earlier: Sequence[str]) -> None:
     desk.policy.check_approval(
         case,
         operation,
         desk.person(approver_id),
-        approver=desk.is_approver(approver_id, target),
+        approver=desk.is_approver(approver_id, operation.remediation),
         involved=desk.involved(case, operation),
         frozen=desk.frozen(),
         now=desk.clock.now(),
+        earlier=[desk.known_or_bare(one) for one in earlier],
     )
+
+
+def _check_world(desk: Desk, operation: Operation) -> None:
+    """The hour, the object, and what the cluster says to it."""
+    target = operation.remediation.target
+    desk.check_when(operation.remediation)
     writer = desk.writer(target)
     changed = desk.engine.differences(operation.remediation, desk.reader(target))
     if changed:

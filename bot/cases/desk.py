@@ -1,6 +1,5 @@
 """What every use-case has at hand: the ports, the policy, and the one way to change a Case (read, decide, compare-and-set, again when somebody was faster)."""
 
-import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -8,13 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from bot.cases import switch
 from bot.cases.engine import Engine
+from bot.change_times import HOUR
 from bot.errors import Permanent, Refused, VersionConflict
-from bot.model import Actor, Case, Conversation, Job, Operation, Person, Request, Target, Words
-from bot.policy import Policy, askers
+from bot.model import Act, Actor, Case, Conversation, Job, Operation, Person, Remediation, Request, Target, Words
+from bot.policy import Policy, askers, place
 from bot.ports import CaseStore, Chat, Clock, ClusterReader, ClusterWriter, JobQueue, People, Shells
 
-FROZEN = "frozen"
 TRIES = 30
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ class Timings:
     watch_timeout: timedelta = timedelta(minutes=30)
     verification_window: timedelta = timedelta(minutes=15)
     verification_interval: timedelta = timedelta(seconds=15)
+    aftercare: timedelta = timedelta(minutes=30)
+    aftercare_interval: timedelta = timedelta(seconds=30)
     undo_window: timedelta = timedelta(days=1)
 
 
@@ -102,17 +104,17 @@ class Desk:
         except Permanent as wrong:
             raise Refused("unknown_person", {"reason": str(wrong)}) from wrong
 
-    def is_approver(self, actor_id: str, target: Target) -> bool:
+    def is_approver(self, actor_id: str, remediation: Remediation) -> bool:
         try:
-            return self.policy.is_approver(actor_id, self.policy.approver_rules(target), self.people.members)
+            return self.policy.is_approver(actor_id, self.policy.approver_rules(remediation.target, remediation.action), self.people.members)
         except Permanent as wrong:
             raise Refused("unknown_person", {"reason": str(wrong)}) from wrong
 
     def involved(self, case: Case, operation: Operation) -> tuple[Person, ...]:
         """Who asked and who pressed Apply, with their addresses. Somebody whom the platform does not know any more is known by id alone."""
-        return tuple(self._known_or_bare(one) for one in dict.fromkeys([operation.requested_by.id, *askers(case)]))
+        return tuple(self.known_or_bare(one) for one in dict.fromkeys([operation.requested_by.id, *askers(case)]))
 
-    def _known_or_bare(self, actor_id: str) -> Person:
+    def known_or_bare(self, actor_id: str) -> Person:
         try:
             return self.people.person(actor_id)
         except Permanent:
@@ -127,15 +129,22 @@ class Desk:
         except Permanent as wrong:
             log.warning("%s could not be told %s: %s", actor.id, words.key, wrong)
 
-    # -------------------------------------------------------- the switch
+    # -------------------------------------------------------- when, and the switch
+
+    def check_when(self, remediation: Remediation) -> None:
+        """Windows, dated freezes, quotas."""
+        now = self.clock.now()
+        self.policy.check_when(remediation, self.store.acts(now - HOUR), now)
+
+    def record_act(self, operation: Operation) -> None:
+        """Counts a change that is begun; of two at once the second sees the first. Raises Refused."""
+        now, (cluster, namespace) = self.clock.now(), place(operation.remediation)
+        act = Act(operation.id, now, cluster, namespace)
+        self.store.record_act(act, now - HOUR, lambda others: self.policy.check_quotas(operation.remediation, others, now))
 
     def frozen(self) -> tuple[str, str] | None:
         """Who stopped all writing, and when."""
-        flag = self.store.get_flag(FROZEN)
-        if flag is None:
-            return None
-        kept = json.loads(flag)
-        return str(kept["who"]), str(kept["at"])
+        return switch.state(self.store)
 
     def reader(self, target: Target) -> ClusterReader:
         try:

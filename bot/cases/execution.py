@@ -5,7 +5,7 @@ A killed process goes on with the step that was being sent; the operation's id o
 
 from dataclasses import replace
 
-from bot.cases.approval import check_all, differences_of
+from bot.cases.approval import check_again, differences_of
 from bot.cases.buttons import with_buttons
 from bot.cases.desk import Desk
 from bot.cases.ending import back
@@ -35,7 +35,8 @@ def _begin(desk: Desk, case: Case) -> Case:
     if operation is None or not operation.approvals:
         raise Permanent(f"case {case.id} has nothing approved")
     try:
-        check_all(desk, case, operation, operation.approvals[-1].actor.id)
+        check_again(desk, case, operation)
+        desk.record_act(operation)
     except Refused as refused:
         why = Words(refused.key, refused.parameters)
     except Permanent as wrong:

@@ -35,6 +35,7 @@ def plan(desk: Desk, case_id: str) -> None:
         return
     try:
         desk.policy.check_change(made, desk.frozen())
+        desk.check_when(made)
         desk.engine.dry_run(made, desk.writer(made.target))
     except Refused as refused:
         handout = Handout(made.remedy, BY_HAND, made.diff, "diff") if made.direction == "apply" and made.diff else None
@@ -63,7 +64,7 @@ def _made(desk: Desk, case: Case, asked: Asked) -> Remediation | Handout:
 
 def _offer(desk: Desk, case: Case, asked: Asked, made: Remediation) -> None:
     now = desk.clock.now()
-    operation = Operation(new_id("o-"), made, asked.actor, now, now + desk.timings.approval_ttl)
+    operation = Operation(new_id("o-"), made, asked.actor, now, now + desk.timings.approval_ttl, needed=desk.policy.needed(made))
     desk.note(
         "planned",
         case,

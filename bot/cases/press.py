@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from bot.cases.approval import ChangedMeanwhile, check_all, differences_of
+from bot.cases.approval import ChangedMeanwhile, check_click, differences_of
 from bot.cases.buttons import with_buttons
 from bot.cases.desk import Desk
 from bot.cases.ending import back
@@ -132,7 +132,7 @@ def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     desk.policy.check_place(pressed.conversation)
     operation = _current(case, button)
     try:
-        check_all(desk, case, operation, pressed.actor.id)
+        check_click(desk, case, operation, pressed.actor.id)
     except ChangedMeanwhile as changed:
         _void(desk, case, button, pressed, Words("changed", {"what": str(changed)}), changed)
         return
@@ -147,11 +147,16 @@ def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     def decide(newest: Case) -> Case:
         current = _current(newest, button)
         desk.policy.check_time(current, desk.clock.now())
-        approved = move(newest, State.APPROVED, pressed.actor.id, "approve", now)
-        return replace(approved, operation=replace(current, approvals=(*current.approvals, approval)), buttons=())
+        if any(one.actor.id == pressed.actor.id for one in current.approvals):
+            raise Refused("already_approved", {"who": pressed.actor.id})
+        signed = replace(current, approvals=(*current.approvals, approval))
+        if len(signed.approvals) < signed.needed:
+            return replace(newest, operation=signed)  # one more has to press the same button
+        return replace(move(newest, State.APPROVED, pressed.actor.id, "approve", now), operation=signed, buttons=())
 
-    _decide(desk, case, button, pressed, decide)
-    desk.put("execute", case.id)
+    kept = _decide(desk, case, button, pressed, decide)
+    if kept.state is State.APPROVED:
+        desk.put("execute", case.id)
 
 
 def _void(desk: Desk, case: Case, button: Button, pressed: Press, why: Words, wrong: Exception) -> None:
@@ -164,8 +169,8 @@ def _void(desk: Desk, case: Case, button: Button, pressed: Press, why: Words, wr
 def _reject(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     """An approver says no; whoever asked for the plan may take it back."""
     operation = _current(case, button)
-    if pressed.actor.id != operation.requested_by.id and not desk.is_approver(pressed.actor.id, operation.remediation.target):
-        raise Refused("not_approver", {"who": ", ".join(desk.policy.named_approvers(operation.remediation.target))})
+    if pressed.actor.id != operation.requested_by.id and not desk.is_approver(pressed.actor.id, operation.remediation):
+        raise Refused("not_approver", {"who": ", ".join(desk.policy.named_approvers(operation.remediation.target, operation.remediation.action))})
     desk.note("rejected", case, who=pressed.actor.id, operation=operation.id, reason=pressed.reason)
     why = Words("rejected", {"who": pressed.actor.id, "reason": pressed.reason})
     _decide(desk, case, button, pressed, lambda now: back(desk, now, why, who=pressed.actor.id))

@@ -4,6 +4,7 @@ For one machine and one process-id namespace. Where the start time cannot be rea
 """
 
 import os
+import pwd
 from pathlib import Path
 
 
@@ -35,3 +36,12 @@ def _started(pid: int) -> str:
     if fields[0] in ("Z", "X"):  # dead, only not yet waited for
         return "dead"
     return f"{fields[19]}@{boot}"
+
+
+def account() -> str:
+    """The name of the account that this process runs as, else its number."""
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

@@ -1,12 +1,14 @@
 """Cases in SQLite: the embedded store. Implements `ports.CaseStore`; holds for one process (`bot/app.py` takes a lock on the folder)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 from bot.clients.sqlite import Database
 from bot.errors import StoreError, VersionConflict
 from bot.lifecycle import END
-from bot.model import Case
+from bot.model import Act, Case
 from bot.store.codec import decode, encode
 
 SCHEMA = (
@@ -18,7 +20,14 @@ SCHEMA = (
     CREATE TABLE seen (key TEXT PRIMARY KEY, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) STRICT;
     CREATE TABLE flags (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT
     """,
+    "CREATE TABLE acts (id TEXT PRIMARY KEY, at REAL NOT NULL, cluster TEXT NOT NULL, namespace TEXT NOT NULL) STRICT",
 )
+
+_ACTS = "SELECT id, at, cluster, namespace FROM acts"
+
+
+def _act(row: Any) -> Act:
+    return Act(row[0], datetime.fromtimestamp(row[1], UTC), row[2], row[3])
 
 
 class SqliteStore:
@@ -67,6 +76,16 @@ class SqliteStore:
     def seen(self, key: str) -> bool:
         with self._database.write() as connection:
             return connection.execute("INSERT OR IGNORE INTO seen (key) VALUES (?)", (key,)).rowcount == 0
+
+    def acts(self, since: datetime) -> Sequence[Act]:
+        return [_act(row) for row in self._database.read(f"{_ACTS} WHERE at > ?", (since.timestamp(),))]
+
+    def record_act(self, act: Act, since: datetime, allowed: Callable[[Sequence[Act]], None]) -> None:
+        with self._database.write() as connection:  # the write lock is held from the start: nobody else is counted in between
+            if connection.execute("SELECT 1 FROM acts WHERE id = ?", (act.id,)).fetchone():
+                return
+            allowed([_act(row) for row in connection.execute(f"{_ACTS} WHERE at > ?", (since.timestamp(),))])
+            connection.execute("INSERT INTO acts VALUES (?, ?, ?, ?)", (act.id, act.at.timestamp(), act.cluster, act.namespace))
 
     def get_flag(self, name: str) -> str | None:
         rows = self._database.read("SELECT value FROM flags WHERE name = ?", (name,))

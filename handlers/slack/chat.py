@@ -24,11 +24,11 @@ def client(token: str, base_url: str = "https://slack.com/api/", timeout_s: int 
 
 
 class SlackChat:
-    """`approvers` names who may approve for a target, and `second_person` says whether it takes another one: for showing. `language`: en, zh, or auto (the language of whoever asked)."""
+    """`approvers` names who may approve an action for a target, and `second_person` says whether it takes another one: for showing. `language`: en, zh, or auto (the language of whoever asked)."""
 
     def __init__(
         self, client: WebClient, people: SlackPeople, *, language: str = "auto",
-        approvers: Callable[[Target], tuple[str, ...]] = lambda _: (), second_person: Callable[[Operation], bool] = lambda _: True,
+        approvers: Callable[[Target, str | None], tuple[str, ...]] = lambda _target, _action: (), second_person: Callable[[Operation], bool] = lambda _: True,
     ) -> None:  # fmt: skip
         self._client, self._people = client, people
         self._language, self._approvers, self._second_person = language, approvers, second_person
@@ -92,7 +92,8 @@ class SlackChat:
         return calling(what, lambda: send({**content, "blocks": kit.without_tables(content["blocks"])}))
 
     def _content(self, case: Case, purpose: str) -> dict[str, Any]:
-        approvers = self._approvers(case.target) if case.target else ()
+        action = case.operation.remediation.action if case.operation else None
+        approvers = self._approvers(case.target, action) if case.target else ()
         second = case.operation is None or self._second_person(case.operation)
         text, made = blocks.message(case, purpose, self._language_of(case), approvers, second_person=second)
         return {"text": text, "blocks": made, "metadata": {"event_type": EVENT, "event_payload": {"case": case.id, "purpose": purpose}}}

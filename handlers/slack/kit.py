@@ -7,7 +7,7 @@ Source of the limits: docs.slack.dev; the total over all blocks is not documente
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from handlers.messages import Trusted
@@ -46,6 +46,11 @@ def clip(text: str, most: int) -> str:
 def moment(at: datetime) -> Trusted:
     """A time that Slack shows in each reader's own time zone."""
     return Trusted(f"<!date^{int(at.timestamp())}^{{time}}|{at:%H:%M} UTC>")
+
+
+def day_and_time(at: datetime) -> Trusted:
+    """The same with its day."""
+    return Trusted(f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time}}|{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC>")
 
 
 def mention(identifier: str) -> Trusted:

@@ -59,15 +59,28 @@ def _decision(page: Page, operation: Operation, *, whole: bool) -> list[Block]:
     """`whole`: all of the plan stands above. What nobody can read nobody may approve."""
     if operation.ended is not None:
         return [kit.section(page.say("plan_ended", why=page.words(operation.ended)))]
-    if operation.approvals:
+    waits = page.case.state is State.AWAITING_APPROVAL and operation is page.case.operation
+    if operation.approvals and not waits:
         return [kit.section(_approved(page, operation))]
-    if page.case.state is not State.AWAITING_APPROVAL:
+    if not waits:
         return [kit.context(page.label(f"state_{page.case.state.value}"))]
     if not whole:
         return [kit.section(page.say("plan_too_long")), *kit.actions(page.buttons(("reject",), operation.remediation.id))]
     who = Trusted(", ".join(kit.mention(each) for each in page.approvers))
-    words = page.say("plan_needs", who=who, not_who=_not_these(page, operation), until=kit.moment(operation.expires_at))
-    return [kit.section(words), *kit.actions(page.buttons(("approve", "reject"), operation.remediation.id))]
+    words = page.say("plan_needs", who=who, needed=operation.needed, not_who=_not_these(page, operation), until=kit.moment(operation.expires_at))
+    return [*_so_far(page, operation), kit.section(words), *kit.actions(page.buttons(("approve", "reject"), operation.remediation.id))]
+
+
+def _so_far(page: Page, operation: Operation) -> list[Block]:
+    """Who has approved, and how many are missing; nothing before the first."""
+    if not operation.approvals:
+        return []
+    have = len(operation.approvals)
+    return [kit.section(page.say("plan_so_far", who=_approvers(operation), have=have, needed=operation.needed, missing=operation.needed - have))]
+
+
+def _approvers(operation: Operation) -> Trusted:
+    return Trusted(", ".join(kit.mention(each.actor.id) for each in operation.approvals))
 
 
 def _not_these(page: Page, operation: Operation) -> Trusted:
@@ -84,7 +97,7 @@ def _not_these(page: Page, operation: Operation) -> Trusted:
 def _approved(page: Page, operation: Operation) -> str:
     approval = operation.approvals[-1]
     started = kit.moment(operation.started_at) if operation.started_at else ""
-    return page.say("plan_approved", who=kit.mention(approval.actor.id), at=kit.moment(approval.at), started=started)
+    return page.say("plan_approved", who=_approvers(operation), at=kit.moment(approval.at), started=started)
 
 
 # ---------------------------------------------------------------- the outcome

@@ -24,6 +24,8 @@ def _meant(name: str, value: str, language: str) -> str:
         return Trusted(", ".join(kit.mention(each.strip().removeprefix("slack:")) for each in value.split(",") if each.strip()))
     if name == "at":
         return _time(value)
+    if name == "opens":
+        return _day(value)
     if name == "channel" and re.fullmatch(r"[CGD][A-Z0-9]{2,20}", value):
         return Trusted(f"<#{value}>")
     if name in ("state", "wanted", "verb"):
@@ -41,6 +43,14 @@ def _time(value: str) -> str:
     except ValueError:
         return value
     return kit.moment(at) if at.tzinfo else value
+
+
+def _day(value: str) -> str:
+    """A time that may lie days ahead."""
+    try:
+        return kit.day_and_time(datetime.fromisoformat(value))
+    except ValueError:
+        return value
 
 
 def _named(value: str, language: str) -> str:

@@ -1,7 +1,7 @@
 """What every case store does. Each test runs for each implementation in STORES; a store that comes later is one more line there."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bot.clients.sqlite import Database
-from bot.errors import StoreError, VersionConflict
+from bot.errors import Refused, StoreError, VersionConflict
 from bot.lifecycle import END
-from bot.model import Actor, Button, Case, Request, State, TargetQuery
+from bot.model import Act, Actor, Button, Case, Request, State, TargetQuery
 from bot.ports import CaseStore
 from bot.store.sqlite import SqliteStore
 
@@ -132,7 +132,7 @@ def test_a_file_of_a_newer_program_is_refused_with_a_clear_line(tmp_path: Path) 
     SqliteStore(database)
     with database.write() as connection:
         connection.execute("UPDATE schema_versions SET version = 99 WHERE part = 'store'")
-    with pytest.raises(StoreError, match="store has schema version 99, this program knows 1: start a newer one"):
+    with pytest.raises(StoreError, match="store has schema version 99, this program knows 2: start a newer one"):
         SqliteStore(Database(tmp_path / "oombot.db"))
 
 
@@ -146,3 +146,50 @@ def test_a_folder_that_cannot_be_made_is_refused_with_a_clear_line(tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"(file|data): (File exists|Not a directory)"):
         Database(tmp_path / "file" / "data" / "oombot.db")
+
+
+# ---------------------------------------------------------------- acts
+
+
+def act(name: str, minutes_ago: float = 0) -> Act:
+    return Act(name, NOW - timedelta(minutes=minutes_ago), "prod", "llm")
+
+
+def fewer_than(most: int) -> Callable[[Sequence[Act]], None]:
+    def allowed(others: Sequence[Act]) -> None:
+        if len(others) >= most:
+            raise Refused("quota_used")
+
+    return allowed
+
+
+def test_an_act_outlives_its_process_and_is_found_by_its_time(store: CaseStore, opener: Callable[[], CaseStore]) -> None:
+    store.record_act(act("o1", 70), NOW - timedelta(hours=1), fewer_than(9))
+    store.record_act(act("o2", 10), NOW - timedelta(hours=1), fewer_than(9))
+    assert [one.id for one in opener().acts(NOW - timedelta(hours=1))] == ["o2"]
+
+
+def test_an_act_that_is_not_allowed_is_not_kept_and_one_that_is_kept_is_not_asked_about_again(store: CaseStore) -> None:
+    since = NOW - timedelta(hours=1)
+    store.record_act(act("o1"), since, fewer_than(1))
+    with pytest.raises(Refused):
+        store.record_act(act("o2"), since, fewer_than(1))
+    store.record_act(act("o1"), since, fewer_than(1))
+    assert [one.id for one in store.acts(since)] == ["o1"]
+
+
+def test_of_many_acts_at_once_only_as_many_are_kept_as_are_allowed(opener: Callable[[], CaseStore]) -> None:
+    since, refused = NOW - timedelta(hours=1), []
+
+    def begin(name: str) -> None:
+        try:
+            opener().record_act(act(name), since, fewer_than(3))
+        except Refused:
+            refused.append(name)
+
+    threads = [threading.Thread(target=begin, args=(f"o{number}",)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(opener().acts(since)), len(refused)) == (3, 5)

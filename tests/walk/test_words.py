@@ -11,7 +11,7 @@ from bot.model import Words
 from handlers.messages import LANGUAGES, Messages, folder
 
 _ENTRY = re.compile(r"^(?P<keys>[a-z_]+(?:, [a-z_]+)*) {2,}(?P<rest>.+)$")
-_GROUPS = ("who asks", "where", "what", "approval", "switch")
+_GROUPS = ("who asks", "where", "what", "hour", "approval", "switch")
 
 
 def documented(text: str, after: str) -> dict[str, tuple[str, ...]]:

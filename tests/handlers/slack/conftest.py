@@ -40,7 +40,7 @@ def slack() -> Iterator[FakeSlack]:
 def world(slack: FakeSlack) -> Iterator[World]:
     api = client(slack.bot_token, slack.api_url)
     people = SlackPeople(api, TEAM)
-    made = World(slack, RecordingDesk(), SlackChat(api, people, approvers=lambda _: ("S01ONCALL",)), people)
+    made = World(slack, RecordingDesk(), SlackChat(api, people, approvers=lambda _target, _action: ("S01ONCALL",)), people)
     app = build(Connection(slack.signing_secret), api, made.desk, made.chat, FixedClock())
     served = Served(asgi(slack=answering(app)))
     made.url = served.start()
