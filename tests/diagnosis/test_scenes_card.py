@@ -69,7 +69,7 @@ scene(
     "ValueError: Free memory on device cuda:0 (20.1/121.6 GiB) on startup is less than desired GPU memory utilization (0.8, 97.3 GiB). Decrease GPU",
     "free_memory_below_request|reserved_memory|other_process_on_gpu",
     None,
-    nvidia_smi__txt="GPU 0: NVIDIA GB10 (UUID: GPU-x)\n",
+    nvidia_smi__txt="GPU 0: NVIDIA GB10 (UUID: GPU-2076c8a7-2430-5eb2-aef5-18b7ceb41015)\n",
 )
 scene(
     "kv util low",
@@ -354,6 +354,94 @@ scene(
     "gpu_oom|kv_cache_too_small",
     ["kv_cache_memory_bytes:set"],
     args__txt="vllm serve /m --kv-cache-memory-bytes 60G\n",
+)
+scene(
+    "offline healthy",
+    'INFO 10-01 10:00:00 llm_engine.py:1] Initializing an LLM engine (v0.4.0) with config: model="/m/x"\nINFO 10-01 10:00:00 model_runner.py:1] Loading model weights took 0.92 GB\nINFO 10-01 10:00:00 gpu_executor.py:1] # GPU blocks: 11952, # CPU blocks: 2730\nINFO 10-01 10:00:00 model_runner.py:1] Graph capturing finished in 5 secs.\n',
+    "healthy",
+    ["none"],
+)
+scene(
+    "offline healthy2",
+    "INFO 10-01 10:00:00 gpu_executor.py:1] # GPU blocks: 11952, # CPU blocks: 2730\nProcessed prompts: 100%|xx| 4/4 [00:00<00:00, 14.81it/s]\n",
+    "healthy",
+    ["none"],
+)
+scene(
+    "gb10 oom load",
+    P + '  File "x", line 3, in load_model\n' + P + TORCH + oom("1.50 GiB", "119.64 GiB", "20.1 GiB", "88.0 GiB", "87.0 GiB", "10 MiB"),
+    "reserved_memory|weights_too_large|node_out_of_memory",
+    ["drop_page_cache", "gpu_memory_utilization:lower"],
+    nvidia_smi__txt="GPU 0: NVIDIA GB10 (UUID: GPU-2076c8a7-2430-5eb2-aef5-18b7ceb41015)\n",
+)
+scene(
+    "v0 profile long",
+    'INFO 10-01 10:00:00 llm_engine.py:72] Initializing an LLM engine with config: model="/m", max_seq_len=32768\n  File "x", line 3, in profile_num_available_blocks\n  File "x", line 3, in execute_model\ntorch.cuda.OutOfMemoryError: '
+    + oom("4.00 GiB", "39.4 GiB", "2.1 GiB", "37.2 GiB", "34.0 GiB", "109 MiB"),
+    "profile_run_peak",
+    ["max_model_len:lower", "max_num_batched_tokens:lower", "max_num_seqs:lower"],
+)
+scene(
+    "two engines",
+    'INFO 10-01 10:00:00 [core.py:58] Initializing a V1 LLM engine (v0.9.2) with config: model="/a"\nINFO 10-01 10:00:30 [gpu_model_runner.py:1] Model loading took 15.2 GiB and 3.1 seconds\nINFO 10-01 10:00:40 [gpu_worker.py:1] Available KV cache memory: 52.1 GiB\nINFO 10-01 10:01:00 [core.py:210] init engine (profile, create kv cache, warmup model) took 40.12 seconds\nINFO 10-01 10:02:00 [core.py:58] Initializing a V1 LLM engine (v0.9.2) with config: model="/b"\nERROR 10-01 10:02:10 [core.py:586] ValueError: Free memory on device (7.8/79.1 GiB) on startup is less than desired GPU memory utilization (0.9, 71.2 GiB). Decrease GPU memory utilization',
+    "free_memory_below_request",
+    ["application:fix", "gpu_memory_utilization:lower"],
+)
+scene(
+    "smi neighbour",
+    "ValueError: Free memory on device cuda:0 (30.1/79.1 GiB) on startup is less than desired GPU memory utilization (0.9, 71.2 GiB). Decrease",
+    "other_process_on_gpu",
+    ["free_gpu_process", "isolate_gpu"],
+    nvidia_smi__txt="""+---------------------------------------------------------------------------------------+
+| Processes:                                                                            |
+|  GPU   GI   CI        PID   Type   Process name                            GPU Memory |
+|=======================================================================================|
+|    0   N/A  N/A     12345      C   python3                                    47812MiB |
++---------------------------------------------------------------------------------------+
+""",
+)
+scene(
+    "kv v1 old neighbour",
+    "INFO 05-11 07:46:31 [gpu_model_runner.py:1549] Model loading took 0.9277 GiB and 1.104220 seconds\nERROR 05-11 07:46:49 [core.py:500] ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
+    "other_process_on_gpu|kv_cache_too_small",
+    ["free_gpu_process", "isolate_gpu", "gpu_memory_utilization:raise"],
+    nvidia_smi__txt="""| 30%   41C    P2    70W / 165W |  14021MiB / 16380MiB |      0%      Default |
+|    0   N/A  N/A     12345      C   /opt/env/bin/python3                       13812MiB |
+""",
+    args__txt="vllm serve /m --gpu-memory-utilization 0.4\n",
+)
+scene(
+    "frag with sleep",
+    "INFO:     Application startup complete.\n"
+    + P
+    + '  File "x", line 3, in execute_model\n'
+    + P
+    + TORCH
+    + oom("2.00 GiB", "79.1 GiB", "700 MiB", "78.4 GiB", "62.0 GiB", "14.2 GiB"),
+    "fragmentation",
+    ["gpu_memory_utilization:lower", "max_num_batched_tokens:lower"],
+    args__txt="vllm serve /m --enable-sleep-mode\n",
+)
+scene(
+    "eager capture n/a",
+    'INFO:     Application startup complete.\nWARNING 10-01 10:00:00 [x.py:1] Exception in thread: x\nINFO:     1.2.3.4:1 - "POST /v1/completions HTTP/1.1" 200 OK',
+    "healthy",
+)
+scene(
+    "hf gated",
+    "OSError: You are trying to access a gated repo.\nMake sure to have access to it at https://huggingface.co/x",
+    "application_error",
+    ["application:fix"],
+)
+scene(
+    "int4 moe res",
+    "ERROR 10-01 10:00:00 [core.py:1] torch._inductor.exc.InductorError: RuntimeError: No valid triton configs. OutOfMemoryError: out of resource: shared memory, Required: 131072, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
+    "kernel_resource_limit",
+)
+scene(
+    "xpu",
+    "RuntimeError: XPU out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 11.60 GiB of which 1.10 GiB is free. Of the allocated memory 9.90 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated. Please use `empty_cache` to release all unoccupied cached memory.",
+    "gpu_oom",
 )
 
 
