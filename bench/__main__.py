@@ -1,15 +1,17 @@
-"""`python -m bench [start-up] [throughput] [scan]`: runs the named measurements, all of them without a name."""
+"""`python -m bench [start-up] [throughput] [scan] [burying]`: runs the named measurements, all of them without a name."""
 
 import argparse
 import sys
 
-from bench import scan, start_up, throughput
+from bench import burying, scan, start_up, throughput
 
-MEASUREMENTS = {"start-up": start_up.measure, "throughput": throughput.measure, "scan": scan.measure}
+MEASUREMENTS = {"start-up": start_up.measure, "throughput": throughput.measure, "scan": scan.measure, "burying": burying.measure}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure start-up, throughput and the log scan; prints ratios within this run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure start-up, throughput, the log scan and answers to buried logs; prints ratios within this run."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(MEASUREMENTS)} (default: all)")
     arguments = parser.parse_args()
     for name in arguments.names:

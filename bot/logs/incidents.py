@@ -57,7 +57,7 @@ class Incident:
     shutdown: Event | None = None
     ended: Event | None = None
     ready: Event | None = None
-    earlier_alive: Event | None = None  # weights that the run before put on the card, when nothing tells of its end
+    earlier_alive: Event | None = None  # weights that the run before put on the card, when nothing tells of its end and it was no server of its own
     neighbours: tuple[str, ...] = ()  # other servers that write into the same file
     scan: Scan = field(default_factory=Scan)
 
@@ -102,12 +102,13 @@ class _Run:
             self.started.add(_key(event))
         if _CORE.match(process):
             self.engines[process] = event.prefix.pid
-        self.failed = self.failed or role in ("fatal", "wrapper", "ended")
         self.served = self.served or (role == "progress" and event.message.phase is Phase.SERVING)
-        if role in ("wrapper", "ended") or (role == "fatal" and self.over is None):
-            self.over = event.prefix.seconds if event.prefix.seconds is not None else self.over
-        elif _sign_of_life(event):
-            self.over = None  # a request's own error, and no end
+        if self.served and role == "fatal" and event.message.tier >= WEAK:
+            pass  # a request's own error, and no end
+        elif role in ("wrapper", "ended", "fatal"):
+            self.failed = True
+            if role != "fatal" or self.over is None:
+                self.over = event.prefix.seconds if event.prefix.seconds is not None else self.over
         self.events.append(event)
 
     def renewed_by(self, event: Event) -> bool:
@@ -125,17 +126,18 @@ class _Run:
         early = role in ("progress", "fatal") and not event.message.counted and phase is not None and phase.order <= Phase.CACHE_ALLOCATION.order
         if early and self.served:
             return True
-        if role == "fatal" and phase is not None and any(old.message.role == "fatal" and (old.message.phase or phase).order > phase.order for old in self.events[-200:]):
+        if (
+            role == "fatal"
+            and phase is not None
+            and any(old.message.role == "fatal" and (old.message.phase or phase).order > phase.order for old in self.events[-200:])
+        ):
             return True  # nobody fails at an earlier step than the one already failed at
         if not self.failed or self.over is None or event.prefix.seconds is None:
             return False
-        known = any(event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:])
+        known = any(
+            event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:]
+        )
         return not known and abs(event.prefix.seconds - self.over) > QUIET
-
-
-def _sign_of_life(event: Event) -> bool:
-    """The server answers, or tells of its load."""
-    return event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"
 
 
 def attempts(events: Iterable[Event]) -> list[Attempt]:
@@ -177,8 +179,12 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
         for event in events
         if event.message.role == "fatal" and (shutdown is None or event.line < shutdown.line) and not (event.line in wrapped and event.message.tier > 5)
     ]
-    ready = max((event.line for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING), default=0)
-    alive = max((event.line for event in events if event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"), default=0)
+    dead = max(wrapped, default=0) + NEAR  # what an API server prints meanwhile shows no life of its engine
+    serving = [event for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING]
+    ready = max((event.line for event in serving if not (event.message.counted and wrapped and event.line < dead)), default=0)
+    alive = max(
+        (event.line for event in events if event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"), default=0
+    )
     lasting = [
         event
         for event in candidates
@@ -198,7 +204,11 @@ def _frames(events: Sequence[Event], root: Event) -> tuple[Event, ...]:
             break
         if event.message.role in ("progress", "start") and not event.message.counted and _same_process(event, root):
             begin = max(begin, event.line)
-    return tuple(event for event in events if event.message.role == "frame" and begin <= event.line <= root.line and _same_process(event, root))
+    mine = [event for event in events if event.message.role == "frame" and begin <= event.line <= root.line and _same_process(event, root)]
+    if root.prefix.process:
+        return tuple(mine)
+    failing = {event.prefix.process for event in events if event.message.role in ("fatal", "wrapper")}
+    return tuple(frame for frame in mine if not frame.prefix.process or frame.prefix.process not in failing)  # those have errors of their own to tell
 
 
 def _hint(events: Sequence[Event], root: Event) -> Event | None:
@@ -257,7 +267,8 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
     frames = _frames(last, root) if root else ()
     reached = _reached(last, root)
     phase, basis = _where(last, root, frames, reached) if root else (None, "")
-    left = next((event for event in reversed(runs[-2].events) if event.message.role == "progress"), None) if len(runs) > 1 and not _over(runs[-2].events) else None
+    before = runs[-2].events if len(runs) > 1 else ()
+    left = next((event for event in reversed(before) if event.message.role == "progress"), None) if not _over(before) and not _ready(before) else None
     earlier = [_root(run.events, next((e for e in run.events if e.message.role == "shutdown"), None)) for run in runs[:-1]]
     return Incident(
         source=source,

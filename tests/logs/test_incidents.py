@@ -41,7 +41,9 @@ def test_a_failure_before_the_shutdown_stays_the_root() -> None:
 
 
 def test_the_last_of_several_attempts_is_the_incident() -> None:
-    found = incident(START, NO_BLOCKS, "RuntimeError: Engine core initialization failed. See root cause above.", START, "OSError: [Errno 98] Address already in use")
+    found = incident(
+        START, NO_BLOCKS, "RuntimeError: Engine core initialization failed. See root cause above.", START, "OSError: [Errno 98] Address already in use"
+    )
     assert found.attempts == 2
     assert found.root is not None
     assert found.root.message.kind == "port_in_use"
@@ -124,7 +126,79 @@ def test_an_error_that_the_start_survived_is_no_root() -> None:
 
 
 def test_a_silent_death_shows_only_its_wrapper() -> None:
-    found = incident(START, "INFO 11-30 09:00:10 [g.py:1] Starting to load model /models/m...", "RuntimeError: Engine core initialization failed. See root cause above.")
+    found = incident(
+        START, "INFO 11-30 09:00:10 [g.py:1] Starting to load model /models/m...", "RuntimeError: Engine core initialization failed. See root cause above."
+    )
     assert found.root is None
     assert found.wrapped is not None
     assert found.reached is Phase.WEIGHTS
+
+
+BAD_REQUEST = "ERROR 11-30 09:{m:02d}:00 [serving_engine.py:575] ValueError: This model's maximum context length is 8192 tokens. However, you requested 9100"
+
+
+def test_errors_of_requests_do_not_split_the_run_of_a_server_that_serves_on() -> None:
+    found = incident(
+        START,
+        "INFO 11-30 09:00:30 [gpu_worker.py:298] Available KV cache memory: 52.10 GiB",
+        READY,
+        *(BAD_REQUEST.format(m=m) for m in range(5, 40)),
+        OOM,
+        DEAD,
+    )
+    assert found.attempts == 1
+    assert found.last("vllm.ledger.available") is not None
+    assert found.root is not None
+    assert found.root.id == "torch.oom"
+
+
+def test_a_start_behind_serving_is_another_run_even_by_another_process() -> None:
+    found = incident(
+        READY,
+        "INFO 11-30 09:00:10 [loggers.py:127] Engine 000: Avg prompt throughput: 1.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%",
+        START,
+        NO_BLOCKS,
+    )
+    assert found.attempts == 2
+    assert found.root is not None
+    assert found.ready is None
+
+
+def test_what_an_api_server_prints_beside_a_dead_engine_is_no_sign_of_life() -> None:
+    stats = "INFO 11-30 09:10:00 [loggers.py:127] Engine 000: Avg prompt throughput: 1.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%"
+    found = incident(
+        START,
+        READY,
+        "ERROR 11-30 09:10:00 [core.py:702] EngineCore encountered a fatal error.",
+        stats,
+        f"ERROR 11-30 09:10:00 [core.py:702] {OOM}",
+        stats,
+        DEAD,
+    )
+    assert found.root is not None
+    assert found.phase is Phase.SERVING
+
+
+def test_the_stack_of_a_follower_says_nothing_of_a_root_without_a_name() -> None:
+    follower = "(Worker_TP1 pid=9001) ERROR 11-30 09:10:00 [multiproc_executor.py:671] "
+    found = incident(
+        START,
+        READY,
+        DEAD,
+        f'{follower}  File "/opt/vllm/distributed/device_communicators/shm_broadcast.py", line 511, in acquire_read',
+        OOM,
+        f"{follower}RuntimeError: cancelled",
+    )
+    assert found.frames == ()
+    assert found.phase is Phase.SERVING
+
+
+def test_a_server_that_served_and_was_started_again_has_left_the_card() -> None:
+    found = incident(
+        START,
+        READY,
+        START,
+        "ValueError: Free memory on device cuda:0 (0.41/79.18 GiB) on startup is less than desired GPU memory utilization (0.85, 67.3 GiB).",
+    )
+    assert found.attempts == 2
+    assert found.earlier_alive is None

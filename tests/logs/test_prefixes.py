@@ -23,8 +23,18 @@ MESSAGE = "Available KV cache memory: 10.58 GiB"
         (f"vllm-1  | (EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "EngineCore", 3, None),
         (f"[pod/chat-0/server] 2025-07-29T12:19:19Z INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "", None, None),
         (f"Nov 30 11:22:33 gpu-node-7 vllm[811]: INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "", None, None),
-        ('{"log":"(EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] ' + MESSAGE + '\\n","stream":"stderr","time":"2025-07-29T12:19:19.33Z"}', "EngineCore", 3, None),
-        ('{"asctime": "2026-11-30 10:00:00", "levelname": "INFO", "processName": "EngineCore_DP0", "message": "' + MESSAGE + '"}', "EngineCore_DP0", None, None),
+        (
+            '{"log":"(EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] ' + MESSAGE + '\\n","stream":"stderr","time":"2025-07-29T12:19:19.33Z"}',
+            "EngineCore",
+            3,
+            None,
+        ),
+        (
+            '{"asctime": "2026-11-30 10:00:00", "levelname": "INFO", "processName": "EngineCore_DP0", "message": "' + MESSAGE + '"}',
+            "EngineCore_DP0",
+            None,
+            None,
+        ),
     ],
 )
 def test_every_prefix_is_taken_off_and_kept_as_fact(line: str, process: str, pid: int | None, rank: int | None) -> None:
