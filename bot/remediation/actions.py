@@ -37,7 +37,7 @@ class Action:
 ACTIONS: Mapping[str, Action] = {
     restart.NAME: Action(lambda workload, order, reader: restart.change(workload, order.now)),
     engine_argument.NAME: Action(
-        lambda workload, order, reader: engine_argument.change(workload, order.subject, order.value, order.direction), "argument", tuple(OPTIONS)
+        lambda workload, order, reader: engine_argument.change(workload, order.subject, order.value, order.direction, reader), "argument", tuple(OPTIONS)
     ),
     environment_variable.NAME: Action(
         lambda workload, order, reader: environment_variable.change(workload, order.subject, order.value), "variable", tuple(environment_variable.ALLOWED)

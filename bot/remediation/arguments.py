@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.remediation.engine_options import Option, means
+from bot.remediation.shell_words import simple_command
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 _REFERENCE = re.compile(r"\$\((\w+)\)|\$\{?(\w+)\}?")
@@ -35,14 +36,16 @@ class Spot:
     key: str
     value: str
     joined: bool
+    inside: tuple[int, int] | None = None  # the part of the item to rewrite, when the item is a whole shell string
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The option is absent; it can be appended to this list, whose items are these."""
+    """The option is absent; it can be appended to this list, whose items are these. `inside`: to the end of this shell string instead."""
 
     list: str
     items: tuple[str, ...]
+    inside: Word | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Obstacle:
     kind: str
     word: Word | None = None
     name: str = ""  # the variable, the file, or the option as written
+    whole: bool = False  # the value is this variable and nothing else
 
 
 def words(container: Mapping[str, Any]) -> list[Word]:
@@ -64,7 +68,7 @@ def locate(container: Mapping[str, Any], option: Option) -> Spot | End | Obstacl
     line = words(container)
     shell = _shell(line)
     if shell is not None:
-        return shell
+        return _inside(shell, option) or shell
     spot = _last_spot(line, option)
     if spot is not None:
         return spot
@@ -91,6 +95,24 @@ def _shell_command(rest: list[Word], shell: Word) -> Obstacle:
         if not word.text.startswith("-"):
             return Obstacle("script", word, word.text)
     return Obstacle("program", shell, shell.text)
+
+
+def _inside(shell: Obstacle, option: Option) -> Spot | End | Obstacle | None:
+    """The same inside a shell string that is one simple command of the engine's; None when it is more than that."""
+    outer = shell.word
+    command = simple_command(outer.text) if shell.kind == "shell" and outer is not None else None
+    if command is None or outer is None:
+        return None
+    line = [Word("command", at, word.text) for at, word in enumerate(command)]
+    if not _is_engine(line[:3]):
+        return None
+    found = _last_spot(line, option) or _end({"command": [word.text for word in line]}, line, option)
+    if isinstance(found, Spot):
+        place = command[found.word.at]
+        return Spot(outer, found.key, found.value, found.joined, (place.start, place.end))
+    if isinstance(found, End):
+        return End(outer.list, (), outer)
+    return Obstacle(found.kind, outer, found.name, found.whole) if found.kind in ("reference", "config_file") else None
 
 
 def _last_spot(line: list[Word], option: Option) -> Spot | Obstacle | None:
@@ -125,7 +147,7 @@ def _spot(line: list[Word], at: int, option: Option, key: str, value: str | None
         word, value = following, following.text
     reference = _REFERENCE.search(value)
     if reference:
-        return Obstacle("reference", word, reference[1] or reference[2])
+        return Obstacle("reference", word, reference[1] or reference[2], reference[0] == value)
     return Spot(word, key, value, joined)
 
 

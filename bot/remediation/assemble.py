@@ -13,7 +13,7 @@ from bot.ports import ClusterReader
 from bot.remediation import notes
 from bot.remediation.bound import OPERATION, bind, is_clean
 from bot.remediation.canonical import digest_of
-from bot.remediation.change import Change, Edit
+from bot.remediation.change import Beside, Change, Edit
 from bot.remediation.diff import diff
 from bot.remediation.pointer import MISSING, apply, join, under
 from bot.remediation.workload import Workload
@@ -42,13 +42,14 @@ def remediation(
     """The whole plan. `later`: edits that wait until the rollout is through, in a step of their own."""
     edits = (*change.edits, *writes.edits)
     after = apply(workload.body, [edit.operation() for edit in edits])
-    steps = [Step(StepKind.PATCH, workload.ref, _says(workload, edits), patch(workload, edits)), *writes.deletions]
+    steps = [Step(StepKind.PATCH, one.ref, _beside_says(one), patch_beside(one, at)) for at, one in enumerate(change.beside)]
+    steps += [Step(StepKind.PATCH, workload.ref, _says(workload, edits), patch(workload, edits, len(steps))), *writes.deletions]
     if later:
-        settled = Workload(workload.ref, after, workload.index)
+        settled = Workload(workload.ref, after, workload.index, workload.shape)
         steps.append(Step(StepKind.PATCH, workload.ref, _later_says(), patch(settled, later, len(steps)), after_rollout=True))
     shown = apply(after, [edit.operation() for edit in later])
     kept = edits if change.undoable else writes.edits
-    rolls = any(under(edit.pointer, "/spec/template") for edit in edits)
+    rolls = any(under(edit.pointer, workload.shape.template) for edit in edits)
     said = [
         *((notes.restarts(workload, running.pods, len(running.serving), after),) if rolls else ()),
         *writes.notes,
@@ -56,10 +57,10 @@ def remediation(
         *notes.budgets(workload, reader),
     ]
     if change.undoable and draft.direction == "apply":
-        said.append(notes.undo(edits, workload.kind))
+        said.append(notes.undo(edits, workload))
     plan = Remediation(
         id=draft.id, action=draft.action, direction=draft.direction, remedy=draft.remedy, target=draft.target, object=workload.ref, steps=tuple(steps),
-        bound=bind(workload, edits, reader.uid()), diff=diff(workload, workload.body, shown), notes=tuple(said), risk=draft.risk, expects=draft.expects,
+        bound=bind(workload, edits, reader.uid()), diff=diff(workload, workload.body, shown, change.beside), notes=tuple(said), risk=draft.risk, expects=draft.expects,
         before={edit.pointer: None if edit.before is MISSING else edit.before for edit in kept},
     )  # fmt: skip
     return dataclasses.replace(plan, digest=digest_of(plan))
@@ -68,8 +69,17 @@ def remediation(
 def patch(workload: Workload, edits: Sequence[Edit], index: int = 0) -> tuple[Mapping[str, Any], ...]:
     """JSON patch: the tests (UID, the container's name, every value before), the edits, and the mark by which the operation knows its own work."""
     tests: dict[str, Any] = {"/metadata/uid": workload.ref.uid}
-    if any(under(edit.pointer, "/spec/template") for edit in edits):
-        tests[join("spec", "template", "spec", "containers", workload.index, "name")] = workload.container["name"]
+    if "name" in workload.container and any(under(edit.pointer, workload.shape.template) for edit in edits):
+        tests[f"{workload.container_pointer}/name"] = workload.container["name"]
+    return _patch(tests, edits, index)
+
+
+def patch_beside(beside: Beside, index: int) -> tuple[Mapping[str, Any], ...]:
+    """The same for another object of the plan."""
+    return _patch({"/metadata/uid": beside.ref.uid}, beside.edits, index)
+
+
+def _patch(tests: dict[str, Any], edits: Sequence[Edit], index: int) -> tuple[Mapping[str, Any], ...]:
     for edit in edits:
         tests |= {pointer: value for pointer, value in edit.proof if is_clean(value)}
         if edit.before is not MISSING:
@@ -85,12 +95,17 @@ def _says(workload: Workload, edits: Sequence[Edit]) -> Text:
     return Text(f"Patches {workload.ref}: {', '.join(fields)}.", f"修改 {workload.ref}：{'、'.join(fields)}。")
 
 
+def _beside_says(beside: Beside) -> Text:
+    keys = ", ".join(edit.pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") for edit in beside.edits)
+    return Text(f"Patches {beside.ref}: {keys}.", f"修改 {beside.ref}：{keys}。")
+
+
 def _field(pointer: str) -> str:
     """A short name of what a pointer leads to: "args", "env", "annotations", "strategy"."""
     parts = pointer.split("/")
     if "containers" in parts:
         return parts[parts.index("containers") + 2]
-    return parts[4] if pointer.startswith("/spec/template/") else parts[2]
+    return parts[4] if pointer.startswith("/spec/template/") and len(parts) > 4 else parts[-1] if len(parts) > 3 else parts[2]
 
 
 def _later_says() -> Text:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from bot.errors import Conflict
-from bot.model import Bound, Difference, ObjectRef, Remediation
+from bot.model import Bound, Difference, ObjectRef, Remediation, Step, StepKind
 from bot.ports import ClusterReader, ClusterWriter, Json
 from bot.redact import redact
 from bot.remediation.canonical import template_sha256
 from bot.remediation.change import Edit
 from bot.remediation.paste import COMMAND_LINE, REDACTED, masked
-from bot.remediation.pointer import MISSING, child, get, join, split
+from bot.remediation.pointer import MISSING, child, get, split
 from bot.remediation.workload import TEMPLATE, Workload, metadata
 
 OPERATION = "oombot.io/operation"
@@ -33,13 +33,20 @@ class Changed(Conflict):
 
 def bind(workload: Workload, edits: Iterable[Edit], cluster_uid: str) -> Bound:
     """The bound values of a plan: what it touches, what proves an absent path, and the container's plain settings (so that a difference can be shown)."""
-    values: dict[str, Any] = {join("spec", "template", "spec", "containers", workload.index, "name"): workload.container["name"]}
+    values: dict[str, Any] = {f"{workload.container_pointer}/name": workload.container["name"]} if "name" in workload.container else {}
     values |= dict(_settings(workload))
     for edit in edits:
         values |= {pointer: value for pointer, value in edit.proof if is_clean(value)}
         if edit.before is not MISSING:
             values[edit.pointer] = edit.before
-    return Bound(cluster_uid, workload.ref.uid, template_sha256(workload.template), dict(sorted(values.items())))
+    return Bound(
+        cluster_uid,
+        workload.ref.uid,
+        template_sha256(get(workload.body, workload.shape.template)),
+        dict(sorted(values.items())),
+        workload.shape.template,
+        workload.container_pointer,
+    )
 
 
 def _settings(workload: Workload) -> Iterator[tuple[str, Any]]:
@@ -72,7 +79,25 @@ def differences(remediation: Remediation, cluster: ClusterReader | ClusterWriter
     uid = cluster.uid()
     if uid != remediation.bound.cluster_uid:
         return (Difference("cluster", remediation.bound.cluster_uid, uid),)
-    return compare(remediation.bound, read(remediation.object, cluster))
+    found = compare(remediation.bound, read(remediation.object, cluster))
+    for step in remediation.steps:
+        if step.kind is StepKind.PATCH and step.object != remediation.object:
+            found += compare_beside(step, read(step.object, cluster))
+    return found
+
+
+def compare_beside(step: Step, live: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """What differs in another object that the plan writes: everything that its patch tests."""
+    tests = [one for one in step.patch if one["op"] == "test"]
+    uid = metadata(live).get("uid")
+    if uid != step.object.uid:
+        return (Difference("uid", step.object.uid, uid),)
+    return tuple(difference(str(one["path"]), one["value"], live) for one in tests if _now(live, str(one["path"])) != one["value"])
+
+
+def _now(live: Mapping[str, Any], pointer: str) -> Any:
+    found = get(live, pointer)
+    return None if found is MISSING else found
 
 
 def compare(bound: Bound, live: Mapping[str, Any]) -> tuple[Difference, ...]:
@@ -86,10 +111,10 @@ def compare(bound: Bound, live: Mapping[str, Any]) -> tuple[Difference, ...]:
 
 def template_difference(bound: Bound, template_of: Mapping[str, Any], live: Mapping[str, Any]) -> tuple[Difference, ...]:
     """A difference somewhere in the pod template that is not among the bound values."""
-    now = template_sha256(get(template_of, TEMPLATE))
+    now = template_sha256(get(template_of, bound.template))
     if now == bound.template_sha256:
         return ()
-    return (Difference(TEMPLATE, f"sha256:{bound.template_sha256[:12]}", f"sha256:{now[:12]}", who(live, TEMPLATE)),)
+    return (Difference(bound.template, f"sha256:{bound.template_sha256[:12]}", f"sha256:{now[:12]}", who(live, bound.template, whole=True)),)
 
 
 def difference(pointer: str, before: Any, live: Mapping[str, Any]) -> Difference:
@@ -105,12 +130,12 @@ def _shown(value: Any) -> Any:
     return value if is_clean(value) else REDACTED
 
 
-def who(live: Mapping[str, Any], pointer: str) -> str:
-    """The manager that wrote the value last, by managedFields: the owner of the deepest part of the path, else whoever wrote the object last."""
+def who(live: Mapping[str, Any], pointer: str, *, whole: bool = False) -> str:
+    """The manager that wrote the value last, by managedFields: the owner of the deepest part of the path, else (and for a `whole` template) whoever wrote the object last."""
     entries = [one for one in metadata(live).get("managedFields") or [] if not one.get("subresource") and one.get("manager") != FIELD_MANAGER]
     depths = [(depth(one.get("fieldsV1") or {}, live, split(pointer)), str(one.get("time", "")), str(one.get("manager", ""))) for one in entries]
     owning = [one for one in depths if one[0] >= len(split(TEMPLATE))]
-    if owning and pointer != TEMPLATE:
+    if owning and not whole:
         return max(owning)[2]
     latest = sorted((when, manager) for _, when, manager in depths)
     return latest[-1][1] if latest else ""

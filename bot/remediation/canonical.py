@@ -48,8 +48,14 @@ def digest_of(remediation: Remediation) -> str:
     return sha256(_without_times(content))
 
 
-def template_sha256(template: Mapping[str, Any]) -> str:
+COUNTS = ("replicas", "minReplicas", "maxReplicas")  # scaling changes nothing that was approved
+
+
+def template_sha256(template: Any) -> str:
     """The digest of a pod template, without the time of its last restart: a restart by somebody else changes nothing that was approved."""
+    if not isinstance(template, Mapping):
+        return sha256(None)
+    template = {key: value for key, value in template.items() if key not in COUNTS}
     meta = dict(template.get("metadata") or {})
     annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != RESTARTED_AT}
     rest = {key: value for key, value in meta.items() if key != "annotations" and value is not None}

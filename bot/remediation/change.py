@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.model import Text
+from bot.model import ObjectRef, Text
 from bot.remediation.pointer import MISSING, Missing, get, join, split
 
 
@@ -31,12 +31,22 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Edits of another object that the plan carries: the ConfigMap that holds the value. It is written before the workload is."""
+
+    ref: ObjectRef
+    body: Mapping[str, Any]
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """Edits that belong together, and what people should know of them."""
 
     edits: tuple[Edit, ...]
     notes: tuple[Text, ...] = ()
     undoable: bool = True  # a restart puts nothing back
+    beside: tuple[Beside, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

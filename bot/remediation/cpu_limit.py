@@ -19,7 +19,7 @@ NAME = "remove_cpu_limit"
 
 def change(workload: Workload, reader: ClusterReader) -> Change | Elsewhere:
     """The edit that removes `resources.limits.cpu`."""
-    path = join("spec", "template", "spec", "containers", workload.index, "resources", "limits", "cpu")
+    path = workload.container_pointer + join("resources", "limits", "cpu")
     now = get(workload.body, path)
     if now is MISSING:
         return Elsewhere(Text("The pod template sets no CPU limit.", "模板里没有 CPU limit。"), "")
@@ -31,7 +31,7 @@ def change(workload: Workload, reader: ClusterReader) -> Change | Elsewhere:
 
 def _request(workload: Workload, limit: Any) -> tuple[Edit, ...]:
     """A request that was only implied by the limit is written out: it would vanish with it."""
-    resources = join("spec", "template", "spec", "containers", workload.index, "resources")
+    resources = workload.container_pointer + join("resources")
     if get(workload.body, f"{resources}/requests/cpu") is not MISSING:
         return ()
     return (put(workload.body, f"{resources}/requests/cpu", limit),)

@@ -1,38 +1,51 @@
 """The preview: a unified diff of the YAML that a person knows (one container's fields, the strategy), with little around it. Redacted."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bot.remediation.canonical import RESTARTED_AT
+from bot.remediation.change import Beside
 from bot.remediation.paste import dump
+from bot.remediation.pointer import apply, split
 from bot.remediation.workload import Workload
 
 CONTEXT = 1
 
 
-def diff(workload: Workload, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def diff(workload: Workload, before: Mapping[str, Any], after: Mapping[str, Any], beside: Sequence[Beside] = ()) -> str:
     """Unified diff of two versions of the object, part by part; each part begins with `@@ where @@`."""
     lines: list[str] = []
-    for where, old, new in _parts(workload, before, after):
+    for where, old, new in (*_beside(beside), *_parts(workload, before, after)):
         if old != new:
             lines += [f"@@ {where} @@", *_lines(dump(old).splitlines(), dump(new).splitlines())]
     return "\n".join(lines)
 
 
 def _parts(workload: Workload, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    old, new = before["spec"]["template"], after["spec"]["template"]
-    old_container, new_container = old["spec"]["containers"][workload.index], new["spec"]["containers"][workload.index]
+    first, second = replace(workload, body=dict(before)), replace(workload, body=dict(after))
+    old, new, old_container, new_container = first.template, second.template, first.container, second.container
     for key in dict.fromkeys([*old_container, *new_container]):
-        where, left, right = f"container {workload.container['name']}", _only(old_container, key), _only(new_container, key)
+        where, left, right = f"container {workload.container_name}", _only(old_container, key), _only(new_container, key)
         yield (where, left, right) if key != "env" else (where, _covered(left, right), _covered(right, left))
     yield "pod template", _annotations(old), _timeless(_annotations(old), _annotations(new))
     for key in dict.fromkeys([*old["spec"], *new["spec"]]):
         if key != "containers":
             yield "pod template", _only(old["spec"], key), _only(new["spec"], key)
+    top = workload.shape.template.split("/")[2]
     for key in dict.fromkeys([*before["spec"], *after["spec"]]):
-        if key != "template":
+        if key != top:
             yield f"{workload.kind}", _only(before["spec"], key), _only(after["spec"], key)
+
+
+def _beside(beside: Sequence[Beside]) -> Iterator[tuple[str, Any, Any]]:
+    """Other objects that the plan writes: only the keys that change."""
+    for one in beside:
+        new = apply(one.body, [edit.operation() for edit in one.edits])
+        keys = dict.fromkeys(split(edit.pointer)[1] for edit in one.edits)
+        for key in keys:
+            yield f"{one.ref.kind} {one.ref.name}", {key: (one.body.get("data") or {}).get(key)}, {key: new["data"].get(key)}
 
 
 def _only(part: Mapping[str, Any], key: str) -> dict[str, Any]:

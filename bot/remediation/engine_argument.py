@@ -1,16 +1,20 @@
 """Action set_engine_argument: sets one option of the engine where it stands in `args` or `command`, or appends it there.
 
 What must hold afterwards: the new process gets past the phase where the old one died. Undo puts the old item back, or takes the appended one away.
-Inside a shell string, a variable, a file or an image it writes nothing and says what to paste.
+Inside a shell string that is one simple command it rewrites that one word; a value that comes from a variable or a ConfigMap is changed there
+(`sources.py`). In a script, an image or shell code it writes nothing and says what to paste.
 """
 
 from typing import Any
 
 from bot.model import Text
-from bot.remediation import elsewhere
-from bot.remediation.arguments import End, Obstacle, Spot, locate
+from bot.ports import ClusterReader
+from bot.remediation import elsewhere, sources
+from bot.remediation.already import SAID, pointless
+from bot.remediation.arguments import End, Obstacle, Spot, Word, locate
+from bot.remediation.bound import is_clean
 from bot.remediation.change import Change, Edit, Elsewhere
-from bot.remediation.engine_options import Option, number, opposite, option
+from bot.remediation.engine_options import Option, opposite, option
 from bot.remediation.paste import masked
 from bot.remediation.pointer import MISSING, join
 from bot.remediation.workload import Workload
@@ -18,13 +22,14 @@ from bot.remediation.workload import Workload
 NAME = "set_engine_argument"
 
 
-def change(workload: Workload, argument: str, value: Any, direction: str = "") -> Change | Elsewhere:
-    """The edit that sets `--argument` to the value. Raises BadInput for a value outside the option's range."""
+def change(workload: Workload, argument: str, value: Any, direction: str = "", reader: ClusterReader | None = None) -> Change | Elsewhere:
+    """The edit that sets `--argument` to the value. Raises BadInput for a value outside the option's range. Without a reader no ConfigMap is looked at."""
     wanted = option(argument)
     written = wanted.written(value)
     found = locate(workload.container, wanted)
     if isinstance(found, Obstacle):
-        return elsewhere.engine_argument(workload, wanted, written, found)
+        by_hand = elsewhere.engine_argument(workload, wanted, written, found)
+        return sources.change(workload, sources.Wish(wanted, written, direction), found, by_hand, reader)
     if isinstance(found, End):
         return _append(workload, wanted, written, found)
     return _pointless(wanted, written, found, direction) or _rewrite(workload, wanted, written, found)
@@ -42,45 +47,46 @@ def _overruled(workload: Workload, wanted: Option) -> tuple[Text, ...]:
     )
 
 
-def _append(workload: Workload, wanted: Option, written: str, end: End) -> Change:
+def _append(workload: Workload, wanted: Option, written: str, end: End) -> Change | Elsewhere:
     new = f"--{wanted.name}={written}" if written else f"--{wanted.name}"
-    path = join("spec", "template", "spec", "containers", workload.index, end.list)
+    path = workload.container_pointer + join(end.list)
+    if end.inside is not None:
+        return _in_string(workload, wanted, end.inside, f"{end.inside.text.rstrip()} {new}")
     shown = masked(end.items)
     proof = tuple((f"{path}/{at}", item) for at, item in enumerate(end.items) if shown[at] == item)  # secrets are not kept with a plan
     return Change((Edit(f"{path}/{len(end.items)}", MISSING, new, proof),), _overruled(workload, wanted))
 
 
-def _rewrite(workload: Workload, wanted: Option, written: str, spot: Spot) -> Change:
-    path = join("spec", "template", "spec", "containers", workload.index, spot.word.list, spot.word.at)
+def _rewrite(workload: Workload, wanted: Option, written: str, spot: Spot) -> Change | Elsewhere:
+    path = workload.container_pointer + join(spot.word.list, spot.word.at)
+    if spot.inside is not None:
+        new = f"--{wanted.name}" if wanted.kind == "switch" else f"--{spot.key}={written}" if spot.joined else written
+        text = spot.word.text
+        return _in_string(workload, wanted, spot.word, text[: spot.inside[0]] + new + text[spot.inside[1] :])
     if wanted.kind == "switch":
         return Change((Edit(path, spot.word.text, f"--{wanted.name}"),))
     if spot.joined:
         return Change((Edit(path, spot.word.text, f"--{spot.key}={written}"),), _overruled(workload, wanted))
     # the option's own item is bound too: otherwise the value could land behind another option
-    before = join("spec", "template", "spec", "containers", workload.index, spot.word.list, spot.word.at - 1)
+    before = workload.container_pointer + join(spot.word.list, spot.word.at - 1)
     proof = ((before, f"--{spot.key}"),) if spot.word.at else ()
     return Change((Edit(path, spot.word.text, written, proof),), _overruled(workload, wanted))
+
+
+def _in_string(workload: Workload, wanted: Option, word: Word, text: str) -> Change | Elsewhere:
+    """The whole item is what is written and bound, so one with a secret in it is not kept with a plan."""
+    if not is_clean(word.text):
+        reason = Text(
+            f"The shell string that starts the engine (`{word.list}`) holds a secret, so it is not kept in a plan; change --{wanted.name} in it by hand.",
+            f"启动引擎的 shell 字符串（`{word.list}`）里有密钥，不能存进计划；请手工修改其中的 --{wanted.name}。",
+        )
+        return Elsewhere(reason, "")
+    path = workload.container_pointer + join(word.list, word.at)
+    return Change((Edit(path, word.text, text),), _overruled(workload, wanted))
 
 
 def _pointless(wanted: Option, written: str, spot: Spot, direction: str) -> Elsewhere | None:
     """The option has that value already, or the change would go the other way."""
     if wanted.kind == "switch":
-        already = spot.key.replace("_", "-") != opposite(wanted)
-    else:
-        already = spot.value == written or (number(written) is not None and number(spot.value) == number(written))
-    if already:
-        return Elsewhere(
-            Text(
-                f"The pod template already says so (`{spot.word.list}`); the pods only have to be started anew.",
-                "模板里已经是这个值了；只需要重启 Pod。",
-            ),
-            "",
-        )
-    now, new = number(spot.value), number(written)
-    if now is None or new is None or direction not in ("lower", "raise") or (new < now) == (direction == "lower"):
-        return None
-    reason = Text(
-        f"The template now says --{spot.key}={spot.value}: setting it to {written} would not {direction} it. It was changed after the pod started; check again.",
-        f"模板现在是 --{spot.key}={spot.value}：改成 {written} 与建议方向不符。它在 Pod 启动后被改过，请重新检查。",
-    )
-    return Elsewhere(reason, "")
+        return None if spot.key.replace("_", "-") == opposite(wanted) else Elsewhere(SAID, "")
+    return pointless(spot.key, spot.value, written, direction)

@@ -31,7 +31,7 @@ def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
         raise BadInput(f"{variable} is not set to {str(value)[:40]!r} by the bot; it may be {' or '.join(ALLOWED.get(variable, ('nothing',)))}")
     entries = workload.container.get("env") or []
     name = _present_name(entries, variable)
-    path = join("spec", "template", "spec", "containers", workload.index, "env")
+    path = workload.container_pointer + join("env")
     at = next((at for at in reversed(range(len(entries))) if entries[at].get("name") == name), None)
     if at is None:
         return _add(path, entries, name, value, _overrides(workload, name))

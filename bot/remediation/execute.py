@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bot.errors import Conflict, NotFound, Temporary
-from bot.model import Remediation, Step, StepKind
+from bot.model import Difference, Remediation, Step, StepKind
 from bot.ports import ClusterWriter, Json
 from bot.remediation.assemble import ANNOTATION, PLACEHOLDER
-from bot.remediation.bound import OPERATION, Changed, compare
+from bot.remediation.bound import OPERATION, Changed, compare, compare_beside
 from bot.remediation.pointer import MISSING, get, join, under
-from bot.remediation.workload import TEMPLATE, metadata
+from bot.remediation.workload import metadata
 
 TRIES = 3
 SETTLE_S = 10.0
@@ -69,7 +69,7 @@ def _patch(remediation: Remediation, step: Step, operation_id: str, writer: Clus
         live = writer.get(step.object)
         if not dry and is_done(live, operation_id, index):
             return
-        changed = () if step.after_rollout else compare(remediation.bound, live)
+        changed = _changed(remediation, step, live)
         if changed:
             raise Changed(changed)
         try:
@@ -79,6 +79,12 @@ def _patch(remediation: Remediation, step: Step, operation_id: str, writer: Clus
             # the object moved between our look and our patch: look again, and say who when it was a bound value
             if attempt == TRIES:
                 raise
+
+
+def _changed(remediation: Remediation, step: Step, live: Json) -> tuple[Difference, ...]:
+    if step.object != remediation.object:
+        return compare_beside(step, live)
+    return () if step.after_rollout else compare(remediation.bound, live)
 
 
 def filled(patch: Sequence[Mapping[str, Any]], operation_id: str, live: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -132,8 +138,8 @@ def _observed(live: Json) -> bool:
 
 def _refuse_unsettled(remediation: Remediation, operation_id: str, live: Json) -> None:
     """For a step that waits for the rollout: our template still stands, and all pods are of it, ready or not."""
-    first = next(step for step in remediation.steps if step.kind is StepKind.PATCH)
-    wrote = [one for one in first.patch if one["op"] in ("add", "replace") and under(str(one["path"]), TEMPLATE)]
+    first = next(step for step in remediation.steps if step.kind is StepKind.PATCH and step.object == remediation.object)
+    wrote = [one for one in first.patch if one["op"] in ("add", "replace") and under(str(one["path"]), remediation.bound.template)]
     if not is_done(live, operation_id, 0) or any(get(live, one["path"]) != one["value"] for one in wrote):
         raise Conflict(f"{remediation.object} was changed again, so its strategy is left as it is")
     status, wanted = live.get("status") or {}, int((live.get("spec") or {}).get("replicas", 1))

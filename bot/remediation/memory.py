@@ -26,7 +26,7 @@ LOW, HIGH = 64 * MIB, 16 * TIB
 def change(workload: Workload, field: str, value: Any, direction: str, reader: ClusterReader) -> Change | Elsewhere:
     """The edit that sets `resources.<field>.memory`. Raises BadInput for a size outside 64 MiB to 16 TiB."""
     size = _size(value)
-    path = join("spec", "template", "spec", "containers", workload.index, "resources", field, "memory")
+    path = workload.container_pointer + join("resources", field, "memory")
     written = as_quantity(size)
     now = get(workload.body, path)
     against = _against(workload, field, size, now, direction)

@@ -7,7 +7,7 @@ from bot.errors import WorldError
 from bot.model import Predicted, Text
 from bot.ports import ClusterReader, Json
 from bot.remediation.change import Edit
-from bot.remediation.pointer import get
+from bot.remediation.pointer import get, under
 from bot.remediation.workload import Workload, condition, container_statuses, metadata, parsed, surge
 from bot.units import duration, show
 
@@ -55,7 +55,7 @@ def _missing(serving: int, count: int, old_goes_first: bool) -> tuple[str, str]:
 
 def last_start(workload: Workload, pods: Sequence[Json]) -> float | None:
     """Seconds from the start of the server's container to ready, of the pod that took longest; None when no pod is ready."""
-    times = [seconds for pod in pods for seconds in _start_of(pod, str(workload.container["name"]))]
+    times = [seconds for pod in pods for seconds in _start_of(pod, str(workload.container_name))]
     return max(times, default=None)
 
 
@@ -93,10 +93,12 @@ def _budget(budget: Mapping[str, Any]) -> Text:
     return Text(f"Disruption budget {name} ({asks}) does not hold back a rollout.", f"PodDisruptionBudget {name}（{asks}）不约束滚动发布。")
 
 
-def undo(edits: Sequence[Edit], kind: str) -> Text:
+def undo(edits: Sequence[Edit], workload: Workload) -> Text:
     """What undo will do."""
-    strategy = any(not edit.pointer.startswith("/spec/template") for edit in edits)
-    more, more_zh = (" (the strategy last, once the pods are back)", "（发布策略在 Pod 恢复后最后还原）") if strategy and kind == "Deployment" else ("", "")
+    strategy = any(not under(edit.pointer, workload.shape.template) for edit in edits)
+    more, more_zh = (
+        (" (the strategy last, once the pods are back)", "（发布策略在 Pod 恢复后最后还原）") if strategy and workload.kind == "Deployment" else ("", "")
+    )
     return Text(f"Undo puts back the values above{more}, which restarts the pods once more.", f"撤销会还原上面的值{more_zh}，Pod 会再重启一次。")
 
 

@@ -91,7 +91,7 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
     """The plan, unless somebody else keeps the object or nothing would roll."""
     running = look(workload, here.reader, here.now)
     writes = needed(workload, running, here.target.pod)
-    owner = ownership.owner(workload.body)
+    owner = next((found for body in (workload.body, *(one.body for one in change.beside)) if (found := ownership.owner(body))), None)
     # a restart's annotation stands in nobody's manifest, so nobody puts it back; a changed strategy would be
     kept_by = None if owner is None or (not change.undoable and not writes.edits) else owner
     if kept_by is not None and not here.in_place:
@@ -100,18 +100,18 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
         return Handout(ask.remedy, writes.held, fragment(workload, change) if change.undoable else "")
     said = (*change.notes, *((kept_by.says,) if kept_by else ()), *notes.predicted(ask.predicted), *_drift(ask, recipe, workload, change))
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), _expects(ask, recipe, here.diagnosis))
-    return remediation(draft, workload, Change(change.edits, said, change.undoable), writes, running, here.reader)
+    return remediation(draft, workload, Change(change.edits, said, change.undoable, change.beside), writes, running, here.reader)
 
 
 def _change(ask: Ask, recipe: Recipe, workload: Workload, here: Situation) -> Change | Elsewhere:
     """The edits of all steps together; the first step that cannot be done here stops them all."""
     whole = Change(())
     for step in recipe.steps:
-        so_far = Workload(workload.ref, apply(workload.body, [edit.operation() for edit in whole.edits]), workload.index)
+        so_far = Workload(workload.ref, apply(workload.body, [edit.operation() for edit in whole.edits]), workload.index, workload.shape)
         one = _step(step, ask, so_far, here)
         if isinstance(one, Elsewhere):
             return one
-        whole = Change((*whole.edits, *one.edits), (*whole.notes, *one.notes), whole.undoable and one.undoable)
+        whole = Change((*whole.edits, *one.edits), (*whole.notes, *one.notes), whole.undoable and one.undoable, (*whole.beside, *one.beside))
     return whole
 
 

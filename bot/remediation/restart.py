@@ -7,8 +7,8 @@ from datetime import datetime
 
 from bot.model import Text
 from bot.remediation.canonical import RESTARTED_AT
-from bot.remediation.change import Change, Edit
-from bot.remediation.pointer import MISSING, get, join
+from bot.remediation.change import Change, put
+from bot.remediation.pointer import join
 from bot.remediation.workload import Workload
 
 NAME = "restart"
@@ -16,10 +16,7 @@ NAME = "restart"
 
 def change(workload: Workload, now: datetime) -> Change:
     """The edit of the annotation; `now` is the only thing in it that planning again would change."""
-    annotations = join("spec", "template", "metadata", "annotations")
-    path = annotations + join(RESTARTED_AT)
-    stamp = now.isoformat(timespec="seconds")
-    bare = get(workload.body, annotations) is MISSING
-    edit = Edit(annotations, MISSING, {RESTARTED_AT: stamp}) if bare else Edit(path, get(workload.body, path), stamp)
+    annotations = workload.shape.annotations
+    edit = put(workload.body, annotations + join(RESTARTED_AT), now.isoformat(timespec="seconds"))
     note = Text("A restart itself changes nothing that could be put back.", "重启本身没有可还原的内容。")
     return Change((edit,), (note,), undoable=False)

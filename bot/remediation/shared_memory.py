@@ -31,12 +31,12 @@ def change(workload: Workload, value: Any) -> Change | Elsewhere:
 
 
 def _larger(workload: Workload, name: str, written: str) -> tuple[Edit, ...] | Elsewhere:
-    volumes = (workload.template.get("spec") or {}).get("volumes") or []
+    volumes = workload.pod_spec.get("volumes") or []
     at = next((at for at, one in enumerate(volumes) if one.get("name") == name), None)
     directory = volumes[at].get("emptyDir") if at is not None else None
     if at is None or directory is None or directory.get("medium") != "Memory":
         return Elsewhere(Text(f"{PLACE} is mounted from volume {name}, which is no memory of this pod.", f"{PLACE} 挂载自卷 {name}，不是该 Pod 的内存卷。"), "")
-    path = join("spec", "template", "spec", "volumes", at, "emptyDir", "sizeLimit")
+    path = workload.shape.pod_spec + join("volumes", at, "emptyDir", "sizeLimit")
     now = get(workload.body, path)
     if now is MISSING:
         return Elsewhere(
@@ -44,13 +44,13 @@ def _larger(workload: Workload, name: str, written: str) -> tuple[Edit, ...] | E
         )
     if quantity(str(now)) >= quantity(written):
         return Elsewhere(Text(f"{PLACE} already has {now}.", f"{PLACE} 已经有 {now}。"), "")
-    return (Edit(path, now, written, ((join("spec", "template", "spec", "volumes", at, "name"), name),)),)
+    return (Edit(path, now, written, ((workload.shape.pod_spec + join("volumes", at, "name"), name),)),)
 
 
 def _new(workload: Workload, written: str) -> tuple[Edit, ...]:
     volume = {"name": VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": written}}
     mount = {"name": VOLUME, "mountPath": PLACE}
-    volumes, mounts = join("spec", "template", "spec", "volumes"), f"{workload.container_pointer}/volumeMounts"
+    volumes, mounts = workload.shape.pod_spec + join("volumes"), f"{workload.container_pointer}/volumeMounts"
     return (_appended(workload, volumes, volume, "name"), _appended(workload, mounts, mount, "mountPath"))
 
 

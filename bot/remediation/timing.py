@@ -37,7 +37,7 @@ def probe(workload: Workload, value: Any) -> Change | Elsewhere:
 def grace_period(workload: Workload, value: Any) -> Change | Elsewhere:
     """Raises the time to stop, in seconds. Raises BadInput outside 1 s to 1 h."""
     wanted = _whole(value, 1, 3600, "a grace period in seconds")
-    path = "/spec/template/spec/terminationGracePeriodSeconds"
+    path = workload.shape.pod_spec + "/terminationGracePeriodSeconds"
     now = get(workload.body, path)
     if now is not MISSING and int(now) >= wanted:
         return Elsewhere(Text(f"The grace period is {now} s already.", f"宽限期已经是 {now} 秒。"), "")

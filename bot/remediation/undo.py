@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.errors import BadInput
-from bot.model import Difference, Expectation, Operation, Remediation, StepKind
+from bot.model import Difference, Expectation, Operation, Remediation, Step, StepKind
 from bot.ports import ClusterReader
-from bot.remediation.assemble import Draft, remediation
+from bot.remediation.assemble import ANNOTATION, Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
-from bot.remediation.change import Change, Edit, put
+from bot.remediation.change import Beside, Change, Edit, put
 from bot.remediation.pointer import MISSING, apply, get, under
-from bot.remediation.workload import TEMPLATE, Workload, metadata
+from bot.remediation.shape import shape_of
+from bot.remediation.workload import Shape, Workload, metadata
 from bot.remediation.writes import Writes, look, needed
 
 
@@ -29,26 +30,45 @@ def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[
         raise Changed((Difference("cluster", done.bound.cluster_uid, uid),))
     live = read(done.object, reader)
     _refuse_changed(done, live)
-    index = int(
-        next(pointer for pointer in done.bound.values if pointer.endswith("/name") and "/containers/" in pointer).split("/containers/")[1].split("/")[0]
-    )
-    workload = Workload(done.object, live, index)
+    workload = Workload(done.object, live, *_place(done))
+    beside = tuple(_beside(step, reader) for step in reversed(done.steps) if step.kind is StepKind.PATCH and step.object != done.object)
     edits = [_back(pointer, before, written(done), live) for pointer, before in reversed(list(done.before.items()))]
-    return _assembled(done, workload, edits, reader, new_id, now)
+    return _assembled(done, workload, Change(tuple(edits), beside=beside), reader, new_id, now)
 
 
-def _assembled(done: Remediation, workload: Workload, edits: list[Edit], reader: ClusterReader, new_id: Callable[[], str], now: datetime | None) -> Remediation:
+def _place(done: Remediation) -> tuple[int, Shape]:
+    """Where the container stood, from what was bound."""
+    pointer = done.bound.container or next(one for one in done.bound.values if one.endswith("/name") and "/containers/" in one).removesuffix("/name")
+    return shape_of(done.object.kind, pointer)
+
+
+def _beside(step: Step, reader: ClusterReader) -> Beside:
+    """The way back for another object: what its patch tested is what goes back. Raises Changed when somebody changed it since."""
+    live = read(step.object, reader)
+    uid = metadata(live).get("uid")
+    if uid != step.object.uid:
+        raise Changed((Difference("uid", step.object.uid, uid),))
+    before = {str(one["path"]): one["value"] for one in step.patch if one["op"] == "test"}
+    wrote = {str(one["path"]): one.get("value", MISSING) for one in step.patch if one["op"] != "test" and one["path"] != ANNOTATION}
+    found = [_touched(pointer, value, live) for pointer, value in wrote.items() if get(live, pointer) != value]
+    if found:
+        raise Changed(found)
+    return Beside(step.object, live, tuple(Edit(pointer, value, before[pointer]) for pointer, value in wrote.items()))
+
+
+def _assembled(done: Remediation, workload: Workload, change: Change, reader: ClusterReader, new_id: Callable[[], str], now: datetime | None) -> Remediation:
+    edits = change.edits
     running = look(workload, reader, now or datetime.now(UTC))
-    of_template = tuple(edit for edit in edits if under(edit.pointer, TEMPLATE))
-    of_strategy = tuple(edit for edit in edits if not under(edit.pointer, TEMPLATE))
+    of_template = tuple(edit for edit in edits if under(edit.pointer, workload.shape.template))
+    of_strategy = tuple(edit for edit in edits if not under(edit.pointer, workload.shape.template))
     draft = Draft(new_id(), done.action, "undo", done.remedy, done.target, done.risk, Expectation())
     if not of_template:
         return remediation(draft, workload, Change(of_strategy), Writes(), running, reader)
     writes = needed(workload, running, done.target.pod)
     if running.room.fits:
-        return remediation(draft, workload, Change((*of_template, *of_strategy), _held(writes)), writes, running, reader)
+        return remediation(draft, workload, Change((*of_template, *of_strategy), _held(writes), beside=change.beside), writes, running, reader)
     later = (*of_strategy, *(Edit(edit.pointer, edit.after, edit.before) for edit in reversed(writes.edits)))
-    return remediation(draft, workload, Change(of_template, _held(writes)), writes, running, reader, later)
+    return remediation(draft, workload, Change(of_template, _held(writes), beside=change.beside), writes, running, reader, later)
 
 
 def _held(writes: Writes) -> tuple[Any, ...]:
@@ -57,7 +77,7 @@ def _held(writes: Writes) -> tuple[Any, ...]:
 
 def written(done: Remediation) -> dict[str, Any]:
     """What the operation's patches left at each path: JSON pointer -> value, MISSING for what they removed."""
-    operations = [one for step in done.steps if step.kind is StepKind.PATCH for one in step.patch if one["op"] != "test"]
+    operations = [one for step in done.steps if step.kind is StepKind.PATCH and step.object == done.object for one in step.patch if one["op"] != "test"]
     return {str(one["path"]): one.get("value", MISSING) for one in operations}
 
 
@@ -76,9 +96,9 @@ def _refuse_changed(done: Remediation, live: Mapping[str, Any]) -> None:
     found = [_touched(pointer, left[pointer], live) for pointer in done.before if get(live, pointer) != left[pointer]]
     others = {pointer: value for pointer, value in done.bound.values.items() if not any(under(pointer, one) or under(one, pointer) for one in done.before)}
     found += [difference(pointer, value, live) for pointer, value in others.items() if get(live, pointer) != value and pointer not in left]
-    if not found and any(under(pointer, TEMPLATE) for pointer in done.before):
+    if not found and any(under(pointer, done.bound.template) for pointer in done.before):
         edits = [_back(pointer, before, left, live) for pointer, before in reversed(list(done.before.items()))]
-        restored = apply(live, [edit.operation() for edit in edits if under(edit.pointer, TEMPLATE)])
+        restored = apply(live, [edit.operation() for edit in edits if under(edit.pointer, done.bound.template)])
         found = list(template_difference(done.bound, restored, live))
     if found:
         raise Changed(found)

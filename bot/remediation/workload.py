@@ -12,11 +12,24 @@ from typing import Any
 from bot.errors import NotFound, Permanent
 from bot.model import ObjectRef, Target
 from bot.ports import ClusterReader, Json
-from bot.remediation.pointer import join
+from bot.remediation.pointer import MISSING, get, join
 
 TEMPLATE = "/spec/template"
 CONTAINERS = "/spec/template/spec/containers"
 SUPPORTED = {"Deployment": "apps/v1", "StatefulSet": "apps/v1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where things stand in an object of a kind, as JSON pointers. `template` is what an approval binds as a whole, `annotations` those of its pods.
+
+    `container`: the server's container where it does not stand in a list of containers.
+    """
+
+    template: str = TEMPLATE
+    pod_spec: str = "/spec/template/spec"
+    annotations: str = "/spec/template/metadata/annotations"
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,7 @@ class Workload:
     ref: ObjectRef
     body: Json
     index: int
+    shape: Shape = Shape()
 
     @property
     def kind(self) -> str:
@@ -37,15 +51,32 @@ class Workload:
 
     @property
     def template(self) -> Json:
-        return dict(self.spec.get("template") or {})
+        """The pod template: `metadata` and `spec`, whatever the kind."""
+        if self.shape.template == TEMPLATE and self.shape.pod_spec.startswith(TEMPLATE + "/"):
+            return dict(self.spec.get("template") or {})
+        annotations = get(self.body, self.shape.annotations)
+        return {"metadata": {} if annotations is MISSING else {"annotations": annotations}, "spec": self.pod_spec}
+
+    @property
+    def pod_spec(self) -> Json:
+        """The spec of its pods. A server that stands apart (KServe's `model`) counts as the first container."""
+        spec = get(self.body, self.shape.pod_spec)
+        found = dict(spec) if isinstance(spec, dict) else {}
+        return {**found, "containers": [self.container, *(found.get("containers") or [])]} if self.shape.container else found
 
     @property
     def container(self) -> Json:
-        return dict(self.template["spec"]["containers"][self.index])
+        found = get(self.body, self.container_pointer)
+        return dict(found) if isinstance(found, dict) else {}
+
+    @property
+    def container_name(self) -> str:
+        """The name as it stands in the object; KServe names the container of a `model` itself."""
+        return str(self.container.get("name") or ("kserve-container" if self.shape.container else ""))
 
     @property
     def container_pointer(self) -> str:
-        return join("spec", "template", "spec", "containers", self.index)
+        return self.shape.container or self.shape.pod_spec + join("containers", self.index)
 
     @property
     def replicas(self) -> int:

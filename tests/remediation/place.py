@@ -17,6 +17,7 @@ from bot.remediation.workload import is_ready
 from bot.sandbox.behaviours import ANNOTATION
 from bot.sandbox.kubelet.machine import machine
 from bot.settings import Access
+from tests.cluster import access
 from tests.contracts.lane import Cluster
 from tests.remediation.plans import planned
 
@@ -36,14 +37,6 @@ def manifest(kind: str, namespace: str, *, script: dict[str, Any] | None = None,
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "chat", "namespace": namespace}, "spec": body}
 
 
-def may_write(namespace: str) -> dict[str, Any]:
-    """What deploy/rbac tells to make for each namespace that may be changed."""
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "oombot-remediator"}
-    subject = {"kind": "ServiceAccount", "name": "oombot-remediator", "namespace": "oombot"}
-    meta = {"name": "oombot-remediator", "namespace": namespace}
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": meta, "roleRef": role, "subjects": [subject]}
-
-
 class Place:
     """`reading_writer` is a writer that was given the reader's token."""
 
@@ -51,7 +44,7 @@ class Place:
         self.cluster, self.namespace = cluster, namespace
         cluster.add_machine(machine(f"node-{namespace}", labels={"pool": namespace}))
         cluster.namespace(namespace)
-        cluster.apply(may_write(namespace))
+        cluster.apply(access.bindings(namespace))
         self.reader = KubernetesReader("sandbox", self._client(folder, "reader"), lambda argv: False)
         self.writer = KubernetesWriter("sandbox", self._client(folder, "remediator"))
         self.reading_writer = KubernetesWriter("sandbox", self._client(folder, "reader"))

@@ -97,7 +97,7 @@ class Shelf:
         self.sent.append(("patch", ref.name))
         meta = after["metadata"]
         meta["resourceVersion"] = str(int(meta["resourceVersion"]) + 1)
-        if after["spec"] != body["spec"]:
+        if after.get("spec") != body.get("spec"):
             meta["generation"] += 1
             after["status"]["observedGeneration"] = meta["generation"]
         self.put(after)

@@ -106,7 +106,7 @@ def test_a_template_that_moved_below_the_size_is_not_raised_by_a_lowering() -> N
 @pytest.mark.parametrize(
     "fields",
     [
-        {"command": ["/bin/sh", "-c"], "args": ["exec vllm serve llama --max-model-len 131072 --seed 1"]},
+        {"command": ["/bin/sh", "-c"], "args": ["HF_HOME=/x exec vllm serve llama --max-model-len 131072 --seed 1"]},
         {"command": ["bash", "-lc", "vllm serve llama --max_model_len=131072 && true"], "args": None},
         {"command": ["/usr/bin/tini", "--", "/bin/bash", "-ec"], "args": ["ulimit -l unlimited\nvllm serve llama --max-model-len='131072' \\\n  --seed 1\n"]},
     ],
@@ -124,8 +124,12 @@ def test_an_option_absent_from_a_shell_string_is_put_behind_the_model() -> None:
     assert "vllm serve llama --max-model-len=57344 | tee /tmp/log" in found.paste
 
 
-def test_a_variable_inside_a_shell_string_leads_to_the_variable() -> None:
-    fields = {"command": ["sh", "-c", "vllm serve llama --max-model-len ${MAX_LEN}"], "args": None, "env": [{"name": "MAX_LEN", "value": "131072"}]}
+def test_a_variable_inside_shell_code_leads_to_the_variable() -> None:
+    fields = {
+        "command": ["sh", "-c", "ulimit -c 0; vllm serve llama --max-model-len ${MAX_LEN}"],
+        "args": None,
+        "env": [{"name": "MAX_LEN", "value": "131072"}],
+    }
     found = elsewhere(fields)
     assert "MAX_LEN" in found.reason.en
     assert "name: MAX_LEN\n              value: '57344'" in found.paste

@@ -50,11 +50,13 @@ READER_RULES: list[Json] = [
     _rule("argoproj.io", "applications"),
     _rule("kustomize.toolkit.fluxcd.io", "kustomizations"),
     _rule("helm.toolkit.fluxcd.io", "helmreleases"),
+    _rule("", "configmaps", verbs=("get",)),
 ]
 REMEDIATOR_RULES: list[Json] = [
     _rule("apps", "deployments", "statefulsets", verbs=("get", "patch")),
     _rule("", "pods", verbs=("get", "list", "delete")),
     {**_rule("", "namespaces", verbs=("get",)), "resourceNames": ["kube-system"]},
+    _rule("", "configmaps", verbs=("get", "patch")),
 ]
 
 

@@ -1,0 +1,18 @@
+"""Where the server's container stands in an object of each kind that a person edits, and the way back from a pointer that was bound.
+
+Pure. What each kind's controller does with a change is in `rollouts.py`.
+"""
+
+from bot.remediation.workload import Shape
+
+
+def shape_of(kind: str, container: str) -> tuple[int, Shape]:
+    """The index in the list of containers and the shape, from the pointer of the container ("/spec/template/spec/containers/0")."""
+    pod_spec, _, index = container.rpartition("/containers/")
+    if not pod_spec:
+        return 0, Shape(container.rpartition("/")[0], container.rpartition("/")[0], f"{container.rpartition('/')[0]}/annotations", container)
+    if pod_spec.endswith("/spec") and pod_spec != "/spec":  # a template with metadata of its own
+        template = pod_spec.removesuffix("/spec")
+        return int(index), Shape(template, pod_spec, f"{template}/metadata/annotations")
+    annotations = f"{pod_spec}/annotations" if kind == "InferenceService" else ""
+    return int(index), Shape(pod_spec, pod_spec, annotations)

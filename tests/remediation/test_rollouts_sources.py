@@ -1,0 +1,62 @@
+"""Arguments that stand in a shell string, a variable or a ConfigMap: changed on a cluster, with the pods that need it, and undone to the letter."""
+
+import json
+from typing import Any
+
+import pytest
+
+from bot.remediation import execute_step, plan_undo
+from bot.sandbox.behaviours import ANNOTATION
+from tests.remediation.place import CRASHES, MODEL, Place, manifest, restarts, until
+from tests.remediation.plans import new_id, operation, recommendation
+
+CONFIG = f"model: {MODEL}\nmax-model-len: 131072\n"
+
+
+def sourced(place: Place, fields: dict[str, Any], *more: dict[str, Any]) -> Any:
+    """The target of a crash-looping Deployment whose container has these fields."""
+    place.cluster.apply([{"apiVersion": "v1", "metadata": {"namespace": place.namespace, **one.pop("metadata")}, **one} for one in more])
+    body = manifest("Deployment", place.namespace, script=CRASHES, strategy={"type": "Recreate"})
+    spec = body["spec"]["template"]["spec"]
+    spec["volumes"] = fields.pop("volumes", [])
+    spec["containers"][0] = {**{key: value for key, value in spec["containers"][0].items() if key != "args"}, **fields}
+    place.cluster.apply(body)
+    return place._target("Deployment", until(lambda: next((one for one in place.pods() if restarts(one) >= 1), None)))
+
+
+def config_map(key: str, text: str) -> dict[str, Any]:
+    return {"kind": "ConfigMap", "metadata": {"name": "chat-config"}, "data": {key: text}}
+
+
+SHELL = {"command": ["sh", "-c", f"exec vllm serve {MODEL} --max-model-len 131072"]}
+VARIABLE = {"args": ["--model", MODEL, "--max-model-len=$(MAX_LEN)"], "env": [{"name": "MAX_LEN", "value": "131072"}]}
+FILE = {
+    "args": ["--config", "/etc/vllm/serve.yaml"],
+    "volumeMounts": [{"name": "settings", "mountPath": "/etc/vllm"}],
+    "volumes": [{"name": "settings", "configMap": {"name": "chat-config"}}],
+}
+ENV_FROM = {"args": ["--model", MODEL, "--max-model-len", "$(MAX_LEN)"], "envFrom": [{"configMapRef": {"name": "chat-config"}}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "more"),
+    [(SHELL, ()), (VARIABLE, ()), (FILE, ("serve.yaml", CONFIG)), (ENV_FROM, ("MAX_LEN", "131072"))],
+    ids=["shell string", "variable", "config file", "envFrom"],
+)
+def test_the_value_is_changed_where_it_stands_the_pods_roll_and_undo_restores_it(place: Place, fields: dict[str, Any], more: tuple[str, ...]) -> None:
+    target = sourced(place, json.loads(json.dumps(fields)), *([config_map(*more)] if more else []))
+    maps = [one["data"] for one in place.cluster.objects("v1", "ConfigMap", place.namespace) if one["metadata"]["name"] == "chat-config"]
+    before = place.body("Deployment")["spec"]
+    plan = place.planned(recommendation(), target)
+    for index in range(len(plan.steps)):
+        execute_step(plan, index, "op-1", place.writer)
+        execute_step(plan, index, "op-1", place.writer)
+    new = until(lambda: next((one for one in place.pods() if one["metadata"]["uid"] != target.pod_uid), None))
+    assert ANNOTATION in new["metadata"]["annotations"]
+    written = json.dumps([place.body("Deployment")["spec"], place.cluster.objects("v1", "ConfigMap", place.namespace)])
+    assert "57344" in written
+    undo = plan_undo(operation(plan), place.reader, new_id=new_id)
+    for index in range(len(undo.steps)):
+        execute_step(undo, index, "op-2", place.writer)
+    assert place.body("Deployment")["spec"] == before
+    assert [one["data"] for one in place.cluster.objects("v1", "ConfigMap", place.namespace) if one["metadata"]["name"] == "chat-config"] == maps
