@@ -473,7 +473,7 @@ class State(StrEnum):
 class Button:
     """A button under a message: an opaque id and nothing else leaves the bot. `remediation_id` and `index` stay here.
 
-    verbs: apply (index: recommendation), approve, reject, undo, wait, leave, retry, preview_again"""
+    verbs: apply, show (index: recommendation), approve, reject, undo, wait, leave, retry, preview_again"""
 
     id: str
     verb: str
@@ -579,6 +579,7 @@ class Case:
     asked_again: tuple[str, ...] = ()  # ids of those who pressed Try again: they asked for the check, too
     handled: tuple[str, ...] = ()  # keys of presses that had their effect
     announced: Mapping[str, str] = field(default_factory=dict)  # purpose -> fingerprint of what its message shows
+    by_hand: tuple[int, ...] = ()  # numbers of the recommendations that the bot would only show
     notes: int = 0  # how many notes the thread has; the newest shows trouble, differences, handout as they are now
 
 

@@ -63,7 +63,7 @@ def _messages(case: Case) -> Iterator[tuple[str, Any]]:
     yield "top", (case.state, case.progress, case.diagnosis, case.target, case.trouble, case.buttons, current.expires_at if current else None)
     if case.diagnosis is not None and case.state is not State.CHECKING:
         yield "evidence", case.diagnosis
-        yield "recommendation", (case.diagnosis, [one for one in case.buttons if one.verb == "apply"])
+        yield "recommendation", (case.diagnosis, [one for one in case.buttons if one.verb in ("apply", "show")])
     for operation in sorted((*case.operations, *((current,) if current else ())), key=lambda one: (one.requested_at, one.id)):
         yield from _of_operation(case, operation, now=operation is current)
     if case.notes:

@@ -46,7 +46,7 @@ def _wanted(case: Case) -> list[Button]:
 
 def _apply(case: Case) -> list[Button]:
     found = case.diagnosis.recommendations if case.diagnosis else ()
-    return [Button("", "apply", index) for index, one in enumerate(found) if one.remedy != NOTHING_TO_DO]
+    return [Button("", "show" if index in case.by_hand else "apply", index) for index, one in enumerate(found) if one.remedy != NOTHING_TO_DO]
 
 
 def _undo(case: Case) -> list[Button]:

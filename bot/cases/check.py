@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from bot.cases.buttons import with_buttons
 from bot.cases.desk import Desk
+from bot.cases.offering import only_shown
 from bot.errors import BadInput, Permanent, Refused, StoreError, TargetAmbiguous, TargetNotFound
 from bot.lifecycle import BOT, move
 from bot.model import Actor, Case, Diagnosis, ProgressLine, Request, State, Target, Words
@@ -26,10 +27,11 @@ def check(desk: Desk, case_id: str) -> None:
         request = _complete(desk, case)
         target = find(desk, request)
         diagnosis = diagnose(desk, target, Frames(desk, case_id, desk.clock))
+        by_hand = only_shown(desk, target, diagnosis)
     except (Refused, TargetNotFound, TargetAmbiguous, BadInput, Permanent) as wrong:
         failed(desk, case_id, trouble_of(wrong, desk.get(case_id).request))
         return
-    case = desk.change(case_id, lambda case: _diagnosed(case, target, diagnosis, desk.clock.now()))
+    case = desk.change(case_id, lambda case: _diagnosed(case, target, diagnosis, by_hand, desk.clock.now()))
     desk.note("diagnosed", case, cause=diagnosis.cause, certainty=diagnosis.certainty.value, recommendations=[one.id for one in diagnosis.recommendations])
     desk.put("close", case_id, after=desk.timings.undo_window)
     desk.announce(case)
@@ -170,10 +172,10 @@ def failed(desk: Desk, case_id: str, trouble: Words) -> None:
         desk.announce(case)
 
 
-def _diagnosed(case: Case, target: Target, diagnosis: Diagnosis, now: datetime) -> Case:
+def _diagnosed(case: Case, target: Target, diagnosis: Diagnosis, by_hand: tuple[int, ...], now: datetime) -> Case:
     if case.state is not State.CHECKING:
         return case
-    return with_buttons(replace(move(case, State.DIAGNOSED, BOT, diagnosis.cause, now), target=target, diagnosis=diagnosis, trouble=None))
+    return with_buttons(replace(move(case, State.DIAGNOSED, BOT, diagnosis.cause, now), target=target, diagnosis=diagnosis, by_hand=by_hand, trouble=None))
 
 
 class Frames:

@@ -36,6 +36,7 @@ class Engine:
     collect: Collect
     examine: Callable[[Bundle, Any], Diagnosis]
     plan: Plan
+    foresee: Plan  # the same, for looking ahead: what it gives is thrown away
     plan_undo: PlanUndo
     differences: Callable[[Remediation, ClusterReader], tuple[Difference, ...]]
     digest_of: Callable[[Remediation], str]
@@ -56,6 +57,7 @@ def real() -> Engine:
         collect=collect,
         examine=examine,
         plan=remediation.plan,
+        foresee=remediation.plan,
         plan_undo=remediation.plan_undo,
         differences=remediation.differences,
         digest_of=remediation.digest_of,

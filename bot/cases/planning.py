@@ -8,11 +8,10 @@ from bot.cases.approval import differences_of
 from bot.cases.buttons import undoable, with_buttons
 from bot.cases.desk import Desk, new_id
 from bot.cases.ending import back, with_operation
+from bot.cases.offering import by_hand
 from bot.errors import BadInput, Permanent, Refused
 from bot.lifecycle import BOT, move
-from bot.model import Asked, Case, Handout, Operation, Remediation, State, Text, Words
-
-BY_HAND = Text("The bot does not make this change; it would be this one:", "机器人不会执行这项修改；内容如下：")
+from bot.model import Asked, Case, Handout, Operation, Remediation, State, Words
 
 
 def plan(desk: Desk, case_id: str) -> None:
@@ -38,7 +37,7 @@ def plan(desk: Desk, case_id: str) -> None:
         desk.check_when(made)
         desk.engine.dry_run(made, desk.writer(made.target))
     except Refused as refused:
-        handout = Handout(made.remedy, BY_HAND, made.diff, "diff") if made.direction == "apply" and made.diff else None
+        handout = by_hand(made) if made.direction == "apply" and made.diff else None
         _comes_to_nothing(desk, case, Words(refused.key, refused.parameters), handout)
         return
     except Permanent as wrong:

@@ -13,6 +13,7 @@ from bot.cases.approval import ChangedMeanwhile, check_click, differences_of
 from bot.cases.buttons import with_buttons
 from bot.cases.desk import Desk
 from bot.cases.ending import back
+from bot.cases.offering import shown
 from bot.errors import Conflict, Permanent, Refused
 from bot.lifecycle import BOT, RESTING, move
 from bot.model import Actor, Approval, Asked, Button, Case, Conversation, Job, Operation, Press, State, Words
@@ -128,6 +129,15 @@ def _ask_for_plan(desk: Desk, case: Case, button: Button, pressed: Press) -> Non
     desk.put("plan", case.id)
 
 
+def _show(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    """Show how: what to paste stands in the thread at once."""
+    desk.policy.check_asking(pressed.actor, case.request.conversation)
+    _check_reading(desk, case, pressed)
+    handout, why = shown(desk, case, button.index)
+    desk.note("handed_out", case, who=pressed.actor.id, remedy=handout.remedy)
+    _decide(desk, case, button, pressed, lambda now: replace(now, handout=handout, trouble=why, differences=(), notes=now.notes + 1))
+
+
 def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     desk.policy.check_place(pressed.conversation)
     operation = _current(case, button)
@@ -208,6 +218,7 @@ def _current(case: Case, button: Button) -> Operation:
 _VERBS: Mapping[str, Callable[[Desk, Case, Button, Press], None]] = {
     "retry": _retry,
     "apply": _ask_for_plan,
+    "show": _show,
     "undo": _ask_for_plan,
     "preview_again": _ask_for_plan,
     "approve": _approve,

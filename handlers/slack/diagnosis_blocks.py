@@ -11,6 +11,7 @@ from handlers.slack.kit import Block
 from handlers.slack.page import Page, grouped, shown
 
 NOTHING = "none"  # the remedy "nothing to change"
+_OFFERS = ("apply", "show")  # what a button under a recommendation does
 _QUOTES, _AGAINST, _GAPS, _RECOMMENDATIONS, _WILL_NOT_HELP = 8, 3, 8, 6, 8
 # Knobs that are arguments of the server: shown as they are typed.
 _ARGUMENTS = frozenset(
@@ -85,7 +86,7 @@ def change(page: Page, recommendation: Recommendation) -> str:
 
 
 def _apply_buttons(page: Page, most: int) -> list[Block]:
-    return [page.button(button) for button in page.case.buttons if button.verb == "apply"][:most]
+    return [page.button(button) for button in page.case.buttons if button.verb in _OFFERS][:most]
 
 
 # ---------------------------------------------------------------- the evidence
@@ -197,5 +198,5 @@ def predicted(page: Page, numbers: Predicted | None) -> str:
 
 
 def _button_of(case: Case, page: Page, index: int) -> Block | None:
-    found = next((button for button in case.buttons if button.verb == "apply" and button.index == index), None)
+    found = next((button for button in case.buttons if button.verb in _OFFERS and button.index == index), None)
     return page.button(found) if found else None

@@ -57,6 +57,10 @@ class OutsideWorld(SmallWorld):
         self.value = int(self.rows("SELECT value FROM value")[0][0])
         return super().plan(*words, **more)
 
+    def foresee(self, *words: Any, **more: Any) -> Any:
+        self.value = int(self.rows("SELECT value FROM value")[0][0])
+        return super().foresee(*words, **more)
+
     def plan_undo(self, *words: Any, **more: Any) -> Any:
         self.value = int(self.rows("SELECT value FROM value")[0][0])
         return super().plan_undo(*words, **more)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import Forbidden, Rejected, Unreachable
-from bot.model import Conversation, Handout, Rollout, State, Text
-from tests.walk.world import DONE, JO, OTHER, POLICY, WEI, SmallWorld, Stage, planned, states
+from bot.errors import Forbidden, NotFound, Rejected, Unreachable
+from bot.model import Conversation, Handout, Person, Rollout, State, Text
+from bot.policy import Policy
+from tests.walk.world import DONE, JO, LI, OTHER, POLICY, WEI, SmallWorld, Stage, planned, states
 
 # ---------------------------------------------------------------- the whole round
 
@@ -69,13 +70,45 @@ def test_steps_that_wait_for_the_rollout_are_sent_after_it(tmp_path: Path) -> No
 # ---------------------------------------------------------------- planning
 
 
-def test_what_the_bot_does_not_do_is_handed_out(tmp_path: Path) -> None:
+def test_what_the_bot_only_shows_has_show_how_and_posts_it_at_once(tmp_path: Path) -> None:
     handout = Handout("max_model_len:lower", Text("it stands in a shell string"), "--max-model-len 57344", "text")
     stage = Stage(tmp_path, world=SmallWorld(handout=handout))
-    case = planned(stage)
-    assert (case.state, case.handout) == (State.DIAGNOSED, handout)
+    case = stage.ask()
+    assert [button.verb for button in case.buttons] == ["show", "retry"]
+    case = stage.click(LI, case, "show")
+    assert (case.state, case.handout, case.trouble) == (State.DIAGNOSED, handout, None)
     assert stage.chat.shows("note:1").handout == handout
-    assert [button.verb for button in case.buttons] == ["apply", "retry"]
+    assert [button.verb for button in case.buttons] == ["show", "retry"]
+    assert State.PLANNING not in states(case)
+
+
+def test_what_turns_out_to_be_only_shown_after_apply_is_handed_out(stage: Stage) -> None:
+    case = stage.ask()
+    stage.world.handout = Handout("max_model_len:lower", Text("Argo CD keeps it"), "--max-model-len 57344", "text")
+    case = stage.click(JO, case, "apply")
+    assert (case.state, case.handout) == (State.DIAGNOSED, stage.world.handout)
+
+
+def test_what_cannot_be_foreseen_is_offered_and_apply_says_why_not(stage: Stage) -> None:
+    stage.world.fail["foresee"] = [Unreachable("no answer")]
+    assert [button.verb for button in stage.ask().buttons] == ["apply", "retry"]
+
+
+def test_show_how_that_cannot_be_made_is_told_to_who_pressed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(handout=Handout("max_model_len:lower", Text("x"), "x")))
+    case = stage.ask()
+    stage.world.fail["foresee"] = [NotFound("Deployment llm/chat is gone")]
+    assert stage.click(LI, case, "show").handout is None
+    assert stage.chat.told(LI) == ["plan_refused"]
+
+
+def test_show_how_is_for_whoever_may_look_and_for_nobody_else(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(handout=Handout("max_model_len:lower", Text("x"), "x")))
+    case = stage.ask()
+    stage.people.people["ULI"] = Person("ULI", is_guest=True)
+    assert stage.click(LI, case, "show").handout is None
+    assert stage.click(WEI, case, "show", OTHER).handout is None
+    assert (stage.chat.told(LI), stage.chat.told(WEI)) == (["guest"], ["wrong_channel"])
 
 
 @pytest.mark.parametrize(
@@ -89,22 +122,29 @@ def test_what_the_bot_does_not_do_is_handed_out(tmp_path: Path) -> None:
         (replace(POLICY, approvers=()), "no_approvers"),
     ],
 )
-def test_a_change_that_policy_forbids_is_refused_and_handed_out_as_a_diff(tmp_path: Path, policy: object, key: str) -> None:
-    stage = Stage(tmp_path, policy)  # type: ignore[arg-type]
-    case = planned(stage)
-    assert case.state is State.DIAGNOSED
-    assert case.trouble is not None
-    assert case.trouble.key == key
-    assert stage.chat.told(JO) == [key]
+def test_a_change_that_policy_forbids_is_only_shown_with_the_reason(tmp_path: Path, policy: Policy, key: str) -> None:
+    stage = Stage(tmp_path, policy)
+    case = stage.click(JO, stage.ask(), "show")
+    assert (case.state, case.trouble and case.trouble.key) == (State.DIAGNOSED, key)
     assert case.handout is not None
     assert case.handout.paste == "- 131072\n+ 57344\n"
     assert stage.world.dry_runs == 0
 
 
+def test_a_change_that_policy_forbids_since_the_check_is_refused_and_handed_out_as_a_diff(stage: Stage) -> None:
+    case = stage.ask()
+    stage.policy = replace(POLICY, actions=("restart",))
+    stage.boot()
+    case = stage.click(JO, case, "apply")
+    assert (case.state, case.trouble and case.trouble.key, stage.chat.told(JO)) == (State.DIAGNOSED, "action_not_enabled", ["action_not_enabled"])
+    assert case.handout is not None
+    assert case.handout.paste == "- 131072\n+ 57344\n"
+
+
 def test_a_cluster_without_writing_credentials_is_said(tmp_path: Path) -> None:
     stage = Stage(tmp_path, writers={})
-    case = planned(stage)
-    assert (case.state, stage.chat.told(JO)) == (State.DIAGNOSED, ["no_writer"])
+    case = stage.click(JO, stage.ask(), "show")
+    assert (case.state, case.trouble and case.trouble.key) == (State.DIAGNOSED, "no_writer")
 
 
 def test_apply_outside_the_channels_for_it_is_refused(stage: Stage) -> None:

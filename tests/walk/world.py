@@ -249,6 +249,10 @@ class SmallWorld:
         self._call("plan")
         return self.handout or self._plan(new_id(), "apply", int(wanted.to_value or 0))
 
+    def foresee(self, wanted: Recommendation, target: Target, reader: Any, *, now: datetime, new_id: Callable[[], str], diagnosis: Diagnosis | None) -> Remediation | Handout:
+        self._call("foresee")
+        return self.handout or self._plan(new_id(), "apply", int(wanted.to_value or 0))
+
     def plan_undo(self, operation: Operation, reader: Any, *, new_id: Callable[[], str]) -> Remediation:
         self._call("plan_undo")
         return self._plan(new_id(), "undo", int(operation.remediation.before["/value"]))
@@ -304,7 +308,7 @@ class SmallWorld:
 
     def engine(self) -> Engine:
         return Engine(
-            self.locate, self.collect, self.examine, self.plan, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.observe, self.judge
+            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.observe, self.judge
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.model import Alert, Case, Certainty, Recommendation, State, TargetQuery, Text, Words
+from bot.model import Alert, Button, Case, Certainty, Recommendation, State, TargetQuery, Text, Words
 from bot.sandbox.slack import limits
 from handlers.slack import blocks, kit
 from tests.handlers.incidents import DIAGNOSIS, HOSTILE, PURPOSES, case, hostile, huge, operation, request, with_notes
@@ -158,6 +158,14 @@ def test_recommendations_say_what_will_not_help() -> None:
     assert "Lower GPU memory utilisation: It makes the cache smaller." in text
     assert "Keep the KV cache in fp8" in text
     assert buttons(case(State.DIAGNOSED), "recommendation") == ["Apply", "Apply"]
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "Show how"), ("zh", "查看做法")])
+def test_what_the_bot_only_shows_is_not_called_apply(language: str, words: str) -> None:
+    made = case(State.DIAGNOSED, buttons=(Button("id-show", "show", 0), Button("id-apply", "apply", 1)))
+    faces = [button["text"]["text"] for button in limits.buttons(blocks.message(made, "recommendation", language)[1])]
+    assert faces == [words, {"en": "Apply", "zh": "应用"}[language]]
+    assert words in [button["text"]["text"] for button in limits.buttons(blocks.message(made, "top", language)[1])]
 
 
 def test_the_preview_shows_diff_all_writes_who_may_and_until_when() -> None:
