@@ -77,6 +77,8 @@ def _folder(path: str, place: Path) -> Bundle:
             gaps.append(Gap(name, "permission denied", "what stands in it"))
             continue
         files[name] = BundleFile(str(file.relative_to(place)), partial(_opened, file))
+    if not files and not gaps:
+        gaps.append(_strangers(place))
     meta = _meta(files.get("bundle.json"), gaps)
     gaps += [Gap(str(gap.get("source")), str(gap.get("reason")), str(gap.get("would_tell", ""))) for gap in _dicts(meta.get("gaps"))]
     cut = meta.get("cut")
@@ -84,6 +86,13 @@ def _folder(path: str, place: Path) -> Bundle:
         if isinstance(name, str) and name in files:
             files[name] = BundleFile(files[name].name, files[name].open, cut=True)
     return Bundle(path, files, tuple(gaps))
+
+
+def _strangers(place: Path) -> Gap:
+    """A folder without a single evidence file: its logs may have other names."""
+    names = sorted(entry.name for entry in place.iterdir() if entry.is_file())[:5]
+    reason = f"no evidence file by name; there are {', '.join(names)}" if names else "the folder is empty"
+    return Gap("container.log", reason, "what the server said; call its log container.log, or give the file itself")
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:

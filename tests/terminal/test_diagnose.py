@@ -122,6 +122,13 @@ def test_an_empty_folder_is_answered_honestly(capsys: pytest.CaptureFixture[str]
     assert answers(out)[0]["recommendations"] == []
 
 
+def test_a_folder_of_other_names_says_how_to_name_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "vllm-out.txt").write_text("x")
+    _, out, _ = run(capsys, "diagnose", str(tmp_path))
+    assert "vllm-out.txt" in out
+    assert "container.log" in out
+
+
 def test_what_a_log_says_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     evil = "ValueError: \x1b]0;owned\x07\x1b[2J No available memory for the cache blocks. Try increasing `gpu_memory_utilization` \u202e when\n"
     (tmp_path / "container.log").write_text(evil)
