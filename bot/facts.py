@@ -307,6 +307,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "gpus.use_growth_bytes": ("int", "how much the use of a card grew over three looks or more, always upwards"),
     "gpus.most_used_bytes": ("int", "use of the fullest card"),
     "gpus.least_total_bytes": ("int", "size of the smallest card"),
+    "gpus.least_free_bytes": ("int", "free on the fullest card"),
     "gpus.reserved_bytes": ("int", "taken by driver and firmware, at most"),
     "gpus.unified_memory": ("bool", "by its name the card shares the host's memory"),
 }

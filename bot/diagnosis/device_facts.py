@@ -6,8 +6,10 @@ Each is a named number or yes/no with a test of its own; what cannot be derived 
 import re
 from collections.abc import Callable
 
+from bot.diagnosis.ledger_cards import size_of_card
 from bot.facts import Facts
 from bot.model import Fact, Ledger, Place, Value
+from bot.units import GIB
 
 _UNIFIED = re.compile(r"(?i)\bGB10\b|\bOrin\b|\bXavier\b|\bThor\b|Jetson|\bnvgpu\b|Radeon 8060S|Ryzen AI|Strix Halo|DGX Spark|\bMI300A\b")
 _MULTIMODAL = re.compile(r"(?i)(?:^|[/_.-])(?:\w*vl\d?|llava\w*|pixtral\w*|internvl\w*|\w*vision\w*|\w*omni\w*|gemma-?3n?|mllama|ovis\w*|phi-?[34]\w*(?:vision|multimodal)|whisper\w*|molmo\w*)(?:[/_.-]|$)")
@@ -85,8 +87,9 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
     if release:
         derived.add("engine.version_minor", int(release[1]), "engine.version")
     tensor, pipeline = derived.number("engine.tensor_parallel_size"), derived.number("engine.pipeline_parallel_size")
-    if tensor or derived.has("engine.version") or derived.has("engine.model"):
-        derived.add("engine.ranks", int(tensor or 1) * int(pipeline or 1), "engine.tensor_parallel_size")
+    last = int(derived.number("failure.rank") or 0) if derived.has("failure.kind") else 0
+    if tensor or last or derived.has("engine.version") or derived.has("engine.model"):
+        derived.add("engine.ranks", int(tensor or last + 1) * int(pipeline or 1), "engine.tensor_parallel_size")
     derived.add("engine.utilization_is_set", True if derived.has("engine.gpu_memory_utilization") else None, "engine.gpu_memory_utilization")
     if not derived.has("engine.gpu_memory_utilization") and ledger is not None and ledger.utilization is not None:
         derived.add("engine.gpu_memory_utilization", ledger.utilization)
@@ -153,10 +156,24 @@ def _devices(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("gpus.spare_count", max(0, int(count - (ranks or 1) * copies)), "gpus.count")
     elif count is not None:
         derived.add("gpus.spare_count", int(derived.number("gpus.idle_count") or 0), "gpus.count")
-    total, least, most = derived.number("alloc.total_bytes"), derived.number("gpus.least_total_bytes"), derived.number("gpus.greatest_total_bytes")
-    if total and most and least:
-        derived.add("gpus.failing_is_smallest", total < 0.95 * most and total <= 1.05 * least, "alloc.total_bytes")
+    total, sizes = derived.number("alloc.total_bytes"), _sizes(derived)
+    if total and sizes and derived.flag("gpus.differ"):
+        derived.add("gpus.failing_is_smallest", total < 0.9 * max(sizes) and total <= 1.05 * min(sizes), "alloc.total_bytes")
     derived.add("gpus.used_by_server", int(ranks * copies) if ranks else None, "engine.tensor_parallel_size")
+
+
+_NAMED = re.compile(r"\b(\d{1,3}) ?GB\b")
+
+
+def _sizes(derived: _Derived) -> list[float]:
+    """Bytes of the machine's cards: as nvidia-smi lists them, else of those whose size is in their name or known by it."""
+    listed = [float(fact.value) for fact in derived.facts if re.fullmatch(r"gpu\.\d{1,3}\.total_bytes", fact.name) and isinstance(fact.value, int)]
+    if listed:
+        return listed
+    names = derived.facts.get("gpus.names")
+    words = [derived.text("vllm.unequal_devices.devices")] if not isinstance(names, tuple) else list(names)
+    sizes = [float(int(found[1]) * GIB) if (found := _NAMED.search(name)) else size_of_card(name) for word in words for name in word.split(",")]
+    return [float(size) for size in sizes if size]
 
 
 def _budget(derived: _Derived, ledger: Ledger | None) -> None:
@@ -185,7 +202,7 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.weights_of_card_share", weights / total, "vllm.ledger.weights")
     if estimate is not None:
         derived.add("budget.estimate_bytes", estimate, "vllm.ledger.graph_estimate")
-        if available is not None:
+        if available is not None and ledger.estimate_in_sum is not False:
             derived.add("budget.fits_without_estimate", available + estimate > (ledger.needed_kv_bytes or 0), "vllm.ledger.graph_estimate")
     if estimate is not None and total:
         derived.add("budget.estimate_share", estimate / total, "vllm.ledger.graph_estimate")

@@ -26,6 +26,9 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
     counts = Counter(event.id for event in incident.events)
     for event in incident.events:
         found += _of_event(event, counts[event.id])
+    least = min((event for event in incident.of("vllm.ledger.available") if "available" in event.fields), key=lambda event: float(str(event.fields["available"])), default=None)
+    if least is not None:
+        found += _of_event(least, counts[least.id])  # of several ranks the one with the least room rules
     if incident.root is not None:
         found += _of_event(incident.root, counts[incident.root.id])
         found += _failure(incident, incident.root)
@@ -61,7 +64,8 @@ def _failure(incident: Incident, root: Event) -> list[Fact]:
     if "name" in root.fields and root.message.kind == "exception":
         facts.append(Fact("failure.exception", root.fields["name"], root.place))
     if root.message.kind == "device_oom":
-        facts += allocation.facts_of(root)
+        front = root.prefix.process.startswith("APIServer")  # what it sees on the card is its own engine
+        facts += [fact for fact in allocation.facts_of(root) if not (front and fact.name.startswith("alloc.others"))]
     else:
         nearest = next((event for event in incident.events if event.message.kind == "device_oom"), None)
         facts += allocation.facts_of(nearest) if nearest else []
@@ -83,6 +87,8 @@ def _course(incident: Incident) -> list[Fact]:
     facts.append(Fact("log.server", "vllm" if "vllm" in ids else "sglang" if "sglang" in ids else "other"))
     if incident.ready:
         facts.append(Fact("log.ready", True, incident.ready.place))
+    elif (answered := _answered(incident)) is not None:
+        facts.append(Fact("log.ready", True, answered.place))
     if incident.shutdown and incident.root is None and not _died_before(incident):
         facts.append(Fact("log.shutdown", True, incident.shutdown.place))
     if incident.earlier_alive is not None:
@@ -92,7 +98,7 @@ def _course(incident: Incident) -> list[Fact]:
     asked = (incident.shutdown or incident.ended) and not _died_before(incident)
     ended = "error" if incident.root else "shutdown" if asked else "wrapped" if incident.wrapped else None
     if ended is None:
-        ended = "ready" if incident.reached is Phase.SERVING else "stopped"
+        ended = "ready" if incident.reached is Phase.SERVING or _answered(incident) else "stopped"
     facts.append(Fact("log.ended", ended, last))
     if ended == "stopped" and incident.reached in _STARTING and incident.reached is not None:
         facts.append(Fact("log.stopped_in", incident.reached.value, last))
@@ -101,6 +107,11 @@ def _course(incident: Incident) -> list[Fact]:
         if incident.reached:
             facts.append(Fact("failure.after_phase", incident.reached.value, incident.wrapped.place))
     return facts
+
+
+def _answered(incident: Incident) -> Event | None:
+    """A request for an answer of the model that was served: the server is up, though the log begins later than its start."""
+    return next((event for event in reversed(incident.of("vllm.answered_200")) if str(event.fields.get("path", "")).startswith(("v1/", "generate", "invocations"))), None)
 
 
 def _died_before(incident: Incident) -> bool:

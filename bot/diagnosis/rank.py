@@ -19,7 +19,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "profile_run_peak": ("gpu_oom", "application_error"),
     "runtime_burst": ("gpu_oom", "application_error"),
     "fragmentation": ("gpu_oom", "runtime_burst"),
-    "memory_leak": ("gpu_oom", "runtime_burst", "container_memory_limit", "node_out_of_memory"),
+    "memory_leak": ("gpu_oom", "runtime_burst", "fragmentation", "container_memory_limit", "node_out_of_memory"),
     "kv_cache_too_small": ("application_error",),
     "context_exceeds_kv_cache": ("kv_cache_too_small", "application_error"),
     "nccl_oom": ("nccl_failure", "gpu_oom", "application_error"),

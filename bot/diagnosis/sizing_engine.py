@@ -103,6 +103,8 @@ def estimate_off(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossib
 def _given_back(ledger: Ledger, engine: EngineFacts, remedy: str, direction: str, value: bool, price: Text) -> Sized | Impossible | None:
     if ledger.cudagraph_estimate_bytes is None or ledger.available_kv_bytes is None:
         return None
+    if ledger.estimate_in_sum is None and ledger.available_kv_bytes + ledger.cudagraph_estimate_bytes > (ledger.needed_kv_bytes or 0):
+        return None  # without the version nothing says that it is taken off, and nothing that it is not
     try:
         answer = what_if(ledger, engine, {remedy: value})
     except BadInput:

@@ -298,6 +298,10 @@ def _summary(state: _State) -> list[Fact]:
         growing = max(used, key=lambda card: growth(card.history))
         if growth(growing.history):
             facts.append(Fact("gpus.use_growth_bytes", growth(growing.history) * MIB, growing.memory_place))
+        free = [(card.total - card.used - (card.reserved or 0) if card.free is None else card.free, card) for card in used if card.total and card.used is not None]
+        if free:
+            least = min(free, key=lambda pair: pair[0])
+            facts.append(Fact("gpus.least_free_bytes", max(0, least[0]) * MIB, least[1].memory_place))
         facts.append(Fact("gpus.idle_count", sum((card.used or 0) * 20 < (card.total or IDLE * 20) for card in used), cards[0].memory_place))
     reserved = [card for card in cards if card.reserved is not None]
     if reserved:
