@@ -1,6 +1,7 @@
 """Sizes of what the cache is made of: max_model_len, kv_cache_memory_bytes, kv_cache_dtype."""
 
 import math
+from dataclasses import replace
 
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
@@ -45,8 +46,13 @@ def _sized_length(ledger: Ledger | None, engine: EngineFacts, now: int | None, t
         if after is not None and after.needed_kv_bytes is not None and ledger.available_kv_bytes is not None:
             spare = ledger.available_kv_bytes - after.needed_kv_bytes
             fits = Text(f"One request needs {show(after.needed_kv_bytes)} and fits by {show(spare)}.", f"一个请求需要 {show(after.needed_kv_bytes)}，还余 {show(spare)}。")
-            return Sized(LENGTH, "lower", fits, now, to, predicted(after), cost=2)
+            return Sized(LENGTH, "lower", fits, now, to, _with_tokens(predicted(after), after, longest), cost=2)
     return Sized(LENGTH, "lower", assumed, now, to, Predicted(ledger.available_kv_bytes if ledger else None), cost=2)
+
+
+def _with_tokens(promised: Predicted, after: Ledger, longest: int) -> Predicted:
+    """Where each token needs the same, the longest request that fits is all that the cache holds."""
+    return replace(promised, kv_tokens=longest) if promised.kv_tokens is None and after.plain_attention else promised
 
 
 def _length_has_no_say(ledger: Ledger | None, engine: EngineFacts) -> Text | None:

@@ -41,6 +41,14 @@ def test_a_length_is_lowered_to_a_round_number_that_fits() -> None:
     assert what_if(L40S, V0_11, {"max_model_len": 57344}).fits
 
 
+def test_a_lower_length_promises_the_tokens_of_the_cache_where_the_need_is_linear() -> None:
+    promised = sized("max_model_len", "lower", L40S, V0_11).predicted
+    assert promised is not None
+    assert promised.kv_tokens == 57776
+    unknown = sized("max_model_len", "lower", replace(L40S, plain_attention=None), V0_11).predicted
+    assert unknown is None or unknown.kv_tokens is None
+
+
 def test_utilisation_that_cannot_give_enough_is_not_raised_and_the_reason_has_numbers() -> None:
     assert "24.00 GiB are needed" in impossible("gpu_memory_utilization", "raise", L40S, V0_11)
 
