@@ -15,6 +15,7 @@ from bot.diagnosis.recommend import Meaning
 from bot.diagnosis.signatures import findings
 from bot.evidence.reading import Reading
 from bot.facts import Facts
+from bot.logs import unwrap
 from bot.logs.events import events
 from bot.logs.incidents import Incident, understand
 from bot.model import Bundle, BundleFile, Diagnosis, Fact, Gap, Ledger, Place, Quote
@@ -50,7 +51,11 @@ def examine(bundle: Bundle, knowledge: Knowledge) -> Diagnosis:
     found = rank.ranked(findings(knowledge.signatures, facts))
     meanings = {name: Meaning(text.says, text.effect, text.risk) for name, text in knowledge.remedies.items()}
     return conclude.diagnosis(
-        found, facts, conclude.Context(incident, book, engine, tuple(gaps), _absent(bundle), meanings, {message.id: message.says for message in knowledge.messages})
+        found,
+        facts,
+        conclude.Context(
+            incident, book, engine, tuple(gaps), _absent(bundle), meanings, {message.id: message.says for message in knowledge.messages}, _whole(bundle, gaps)
+        ),
     )
 
 
@@ -98,7 +103,10 @@ def _told(facts: Facts, knowledge: Knowledge) -> tuple[Incident, Place] | None:
 
 def _moved(facts: Facts, place: Place) -> list[Fact]:
     """The facts of a text inside another file, with the place of that text; a line is quoted where it stands there letter by letter."""
-    return [replace(fact, place=replace(place, quote=fact.place.quote if fact.place.quote in place.quote else place.quote)) if fact.place else fact for fact in facts]
+    return [
+        replace(fact, place=replace(place, quote=fact.place.quote if fact.place.quote in place.quote else place.quote)) if fact.place else fact
+        for fact in facts
+    ]
 
 
 def _container_arguments(facts: Facts) -> Facts:
@@ -106,7 +114,9 @@ def _container_arguments(facts: Facts) -> Facts:
     name = facts.get("container.name")
     if not isinstance(name, str) or any(fact.name.startswith("args.") for fact in facts):
         return facts
-    number = next((fact.name.split(".")[2] for fact in facts if fact.name.startswith("pod.container.") and fact.name.endswith(".name") and fact.value == name), None)
+    number = next(
+        (fact.name.split(".")[2] for fact in facts if fact.name.startswith("pod.container.") and fact.name.endswith(".name") and fact.value == name), None
+    )
     words = facts.fact(f"pod.container.{number}.words") if number else None
     if words is None or words.place is None:
         return facts
@@ -118,6 +128,14 @@ def _container_arguments(facts: Facts) -> Facts:
 def _merged(facts: Facts, of_log: Facts, bundle: Bundle, incident: Incident) -> Facts:
     cut = any(file.cut and file.name == incident.source for file in bundle.files.values())
     return facts.with_facts(of_log, () if cut else of_log.looked)
+
+
+def _whole(bundle: Bundle, gaps: list[Gap]) -> frozenset[str]:
+    """Files that were read from end to end. A log read under another name (`logs/server.log`) counts for the name that people know it by."""
+    torn = {gap.source for gap in gaps}
+    names = {name for name, file in bundle.files.items() if not file.cut and name not in torn}
+    logs = {"previous.log" if ".previous." in name else "container.log" for name in names if name.startswith("logs/")}
+    return frozenset(names | logs)
 
 
 def _absent(bundle: Bundle) -> tuple[Gap, ...]:
@@ -144,16 +162,26 @@ def _read(name: str, module: str, file: BundleFile, gaps: list[Gap]) -> Reading:
 def _incident(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> Incident | None:
     """The log that holds the incident: a failure in the newest log, else one in the log before, else the newest log."""
     found: list[Incident] = []
+    serve: Incident | None = None
     for name, file in bundle.files.items():
         if name in ("container.log", "previous.log") or name.startswith("logs/"):
             incident = _scan(name, file, knowledge, gaps)
             if incident is not None:
                 found.append(incident)
         elif name == "ray_status.txt":  # `serve status` carries the errors of its replicas
-            incident = _scan(name, file, knowledge, [])
-            if incident is not None and incident.root is not None:
-                found.append(incident)
-    return max(found, key=_weight, default=None)
+            serve = _scan(name, _flush(file), knowledge, [])
+    best = max(found, key=_weight, default=None)
+    return serve if serve is not None and serve.root is not None and (best is None or best.root is None) else best
+
+
+def _flush(file: BundleFile) -> BundleFile:
+    """The file with each line at the left margin: YAML indents the texts that it carries, and a message is looked for where a line begins."""
+
+    def stream() -> BytesIO:
+        with file.open() as indented:
+            return BytesIO(b"\n".join(line.lstrip(b" ") for line in indented.read(MAX_FILE).split(b"\n")))
+
+    return replace(file, open=stream)
 
 
 def _weight(incident: Incident) -> tuple[bool, bool, bool, int]:
@@ -175,7 +203,17 @@ def _scan(name: str, file: BundleFile, knowledge: Knowledge, gaps: list[Gap]) ->
         return None
     if file.cut:
         gaps.append(Gap(name, "cut short", "what stands in the missing part"))
-    return understand(events(scan.hits, file.name), file.name, scan)
+    found = understand(events(scan.hits, file.name), file.name, scan)
+    return _reread(found, file, knowledge) if scan.size <= unwrap.MOST else found
+
+
+def _reread(found: Incident, file: BundleFile, knowledge: Knowledge) -> Incident:
+    """The same log once more, with lines joined that a terminal or a mail broke."""
+    try:
+        with file.open() as stream:
+            return unwrap.reread(stream.read(unwrap.MOST + 1), found, knowledge.scanner.scan)
+    except (OSError, EOFError, zlib.error, ValueError):
+        return found
 
 
 def to_json(path: str, diagnosis: Diagnosis) -> dict[str, object]:

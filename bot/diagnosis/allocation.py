@@ -70,7 +70,11 @@ def facts_of(event: Event) -> list[Fact]:
         "free_exceeds_requested": free > wanted if free is not None and wanted is not None else None,
     }
     if total:
-        values |= {f"{name}_share": sizes_of / total for name, sizes_of in (("allocated", allocated), ("others", others), ("reserved_unallocated", idle), ("pools", sizes.get("pools"))) if sizes_of is not None}
+        values |= {
+            f"{name}_share": sizes_of / total
+            for name, sizes_of in (("allocated", allocated), ("others", others), ("reserved_unallocated", idle), ("pools", sizes.get("pools")))
+            if sizes_of is not None
+        }
         values["free_share"] = free / total if free is not None else None
         values["requested_over_total"] = wanted / total if wanted is not None else None
     if total and others is not None:

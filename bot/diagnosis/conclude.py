@@ -30,6 +30,7 @@ class Context:
     absent: tuple[Gap, ...]
     meanings: Mapping[str, Meaning]
     says: Mapping[str, Text]
+    whole: frozenset[str] = frozenset()  # files that were read from end to end
 
 
 def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagnosis:
@@ -95,7 +96,10 @@ def _unknown(found: Sequence[Finding], facts: Facts, context: Context) -> Diagno
 def _nothing(facts: Facts) -> Text:
     phase = facts.get("log.stopped_in")
     if isinstance(phase, str):
-        return Text(f"The log stops in the phase {Phase(phase).value} without an error; the evidence does not say why.", f"日志在 {Phase(phase).value} 阶段中断且没有错误；证据不足以说明原因。")
+        return Text(
+            f"The log stops in the phase {Phase(phase).value} without an error; the evidence does not say why.",
+            f"日志在 {Phase(phase).value} 阶段中断且没有错误；证据不足以说明原因。",
+        )
     return Text("The evidence does not say what happened.", "证据不足以说明发生了什么。")
 
 
@@ -109,7 +113,9 @@ def _evidence(signature: Signature, facts: Facts, context: Context) -> tuple[Quo
         if fact is None or fact.place is None or (fact.place.source, fact.place.line) in quotes:
             continue
         says = signature.quotes.get(name)
-        quotes[fact.place.source, fact.place.line] = Quote(fact.place.source, fact.place.line, fact.place.quote, words.fill(says, facts) if says else _says(fact, facts, context))
+        quotes[fact.place.source, fact.place.line] = Quote(
+            fact.place.source, fact.place.line, fact.place.quote, words.fill(says, facts) if says else _says(fact, facts, context)
+        )
     return tuple(quotes.values())[:_MOST_QUOTES]
 
 
@@ -132,8 +138,13 @@ def _last_lines(facts: Facts, context: Context) -> tuple[Quote, ...]:
 
 
 def _gaps(finding: Finding, facts: Facts, context: Context) -> tuple[Gap, ...]:
-    """What could not be read, first what would have decided."""
-    gaps = [Gap(decider.source, "not available", decider.would_tell, finding.certainty is not Certainty.CERTAIN) for decider in finding.signature.deciders]
+    """What could not be read, first what would have decided. A file that was read whole has told what it can."""
+    broken = {gap.source: gap.reason for gap in context.gaps}
+    gaps = [
+        Gap(decider.source, broken.get(decider.source, "not available"), decider.would_tell, finding.certainty is not Certainty.CERTAIN)
+        for decider in finding.signature.deciders
+        if decider.source not in context.whole
+    ]
     named = {gap.source for gap in gaps}
     sure = finding.certainty is Certainty.CERTAIN
     gaps += [replace(gap, matters=False if sure else gap.matters) for gap in context.gaps if gap.source not in named]

@@ -12,7 +12,9 @@ from bot.model import Fact, Ledger, Place, Value
 from bot.units import GIB
 
 _UNIFIED = re.compile(r"(?i)\bGB10\b|\bOrin\b|\bXavier\b|\bThor\b|Jetson|\bnvgpu\b|Radeon 8060S|Ryzen AI|Strix Halo|DGX Spark|\bMI300A\b")
-_MULTIMODAL = re.compile(r"(?i)(?:^|[/_.-])(?:\w*vl\d?|llava\w*|pixtral\w*|internvl\w*|\w*vision\w*|\w*omni\w*|gemma-?3n?|mllama|ovis\w*|phi-?[34]\w*(?:vision|multimodal)|whisper\w*|molmo\w*)(?:[/_.-]|$)")
+_MULTIMODAL = re.compile(
+    r"(?i)(?:^|[/_.-])(?:\w*vl\d?|llava\w*|pixtral\w*|internvl\w*|\w*vision\w*|\w*omni\w*|gemma-?3n?|mllama|ovis\w*|phi-?[34]\w*(?:vision|multimodal)|whisper\w*|molmo\w*)(?:[/_.-]|$)"
+)
 _MOE = re.compile(r"(?i)moe|mixtral|-a\d+b|deepseek-?(?:v[234]|r1)|gpt-oss|kimi-k|glm-?4\.[5-9]|minimax-m|dbrx|expert")
 OPTIONS = (
     "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_memory_bytes", "kv_cache_dtype", "dtype", "quantization",
@@ -93,10 +95,18 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
     derived.add("engine.utilization_is_set", True if derived.has("engine.gpu_memory_utilization") else None, "engine.gpu_memory_utilization")
     if not derived.has("engine.gpu_memory_utilization") and ledger is not None and ledger.utilization is not None:
         derived.add("engine.gpu_memory_utilization", ledger.utilization)
-    speculative = derived.has("args.speculative_config") or derived.has("args.speculative_model") or derived.has("engine.speculative_config") or derived.has("vllm.spec_decode")
+    speculative = (
+        derived.has("args.speculative_config")
+        or derived.has("args.speculative_model")
+        or derived.has("engine.speculative_config")
+        or derived.has("vllm.spec_decode")
+    )
     derived.add("engine.speculative", True if speculative else None, "vllm.spec_decode")
     model = derived.text("engine.model") + " " + derived.text("args.model")
-    multimodal = any(derived.has(name) for name in ("vllm.encoder_profiled", "vllm.multimodal_profile", "engine.limit_mm_per_prompt", "stack.multimodal_encoder", "stack.vision_attention"))
+    multimodal = any(
+        derived.has(name)
+        for name in ("vllm.encoder_profiled", "vllm.multimodal_profile", "engine.limit_mm_per_prompt", "stack.multimodal_encoder", "stack.vision_attention")
+    )
     derived.add("engine.multimodal", True if multimodal or _MULTIMODAL.search(model) else None, "vllm.encoder_profiled")
     _weights(derived, model)
     derived.add("engine.moe", True if _MOE.search(model) or derived.has("stack.moe") else None)

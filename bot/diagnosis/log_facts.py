@@ -13,7 +13,9 @@ from bot.logs.incidents import Incident
 from bot.logs.messages import fact_name
 from bot.model import Fact, Phase, Place, Value
 
-_STARTING = frozenset({Phase.IMPORT, Phase.CONFIG, Phase.DEVICE, Phase.WEIGHTS, Phase.PROFILING, Phase.CACHE_SIZING, Phase.CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.WARMUP})
+_STARTING = frozenset(
+    {Phase.IMPORT, Phase.CONFIG, Phase.DEVICE, Phase.WEIGHTS, Phase.PROFILING, Phase.CACHE_SIZING, Phase.CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.WARMUP}
+)
 
 
 GROUPS = ("log.", "failure.", "requests.", "sleep.", "alloc.", "stack.")
@@ -26,7 +28,11 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
     counts = Counter(event.id for event in incident.events)
     for event in incident.events:
         found += _of_event(event, counts[event.id])
-    least = min((event for event in incident.of("vllm.ledger.available") if "available" in event.fields), key=lambda event: float(str(event.fields["available"])), default=None)
+    least = min(
+        (event for event in incident.of("vllm.ledger.available") if "available" in event.fields),
+        key=lambda event: float(str(event.fields["available"])),
+        default=None,
+    )
     if least is not None:
         found += _of_event(least, counts[least.id])  # of several ranks the one with the least room rules
     if incident.root is not None:
@@ -82,7 +88,12 @@ def _rank(root: Event) -> int | None:
 def _course(incident: Incident) -> list[Fact]:
     tail = incident.scan.tail[-1] if incident.scan.tail else None
     last = Place(incident.source, tail[0], _printable(tail[1])) if tail else None
-    facts = [Fact("log.looked", True), Fact("log.source", incident.source), Fact("log.attempts", incident.attempts), Fact("log.neighbours", len(incident.neighbours))]
+    facts = [
+        Fact("log.looked", True),
+        Fact("log.source", incident.source),
+        Fact("log.attempts", incident.attempts),
+        Fact("log.neighbours", len(incident.neighbours)),
+    ]
     ids = {event.id.split(".")[0] for event in incident.events}
     facts.append(Fact("log.server", "vllm" if "vllm" in ids else "sglang" if "sglang" in ids else "other"))
     if incident.ready:
@@ -111,7 +122,10 @@ def _course(incident: Incident) -> list[Fact]:
 
 def _answered(incident: Incident) -> Event | None:
     """A request for an answer of the model that was served: the server is up, though the log begins later than its start."""
-    return next((event for event in reversed(incident.of("vllm.answered_200")) if str(event.fields.get("path", "")).startswith(("v1/", "generate", "invocations"))), None)
+    return next(
+        (event for event in reversed(incident.of("vllm.answered_200")) if str(event.fields.get("path", "")).startswith(("v1/", "generate", "invocations"))),
+        None,
+    )
 
 
 def _died_before(incident: Incident) -> bool:
@@ -127,17 +141,33 @@ def _printable(raw: bytes) -> str:
 
 def _engine(incident: Incident) -> list[Fact]:
     facts: list[Fact] = []
-    version = next((event for event in incident.events if event.message.id in ("vllm.api_version", "vllm.engine_config", "vllm.api_banner") and "version" in event.fields), None)
+    version = next(
+        (event for event in incident.events if event.message.id in ("vllm.api_version", "vllm.engine_config", "vllm.api_banner") and "version" in event.fields),
+        None,
+    )
     if version is not None:
         facts.append(Fact("engine.version", version.fields["version"], version.place))
-    for name, event_id in (("max_num_seqs", "vllm.default_seqs"), ("max_num_batched_tokens", "vllm.default_batched_tokens"), ("max_num_batched_tokens", "vllm.chunked_prefill")):
+    for name, event_id in (
+        ("max_num_seqs", "vllm.default_seqs"),
+        ("max_num_batched_tokens", "vllm.default_batched_tokens"),
+        ("max_num_batched_tokens", "vllm.chunked_prefill"),
+    ):
         event = incident.last(event_id)
         if event is not None and "value" in event.fields:
             facts.append(Fact(f"engine.{name}", event.fields["value"], event.place))
     frames = " ".join(event.text for event in incident.events if event.message.role == "frame")[:20000]
-    if incident.last("vllm.ledger.available") or "determine_available_memory" in frames or "/vllm/v1/" in frames or any("V1 LLM engine" in event.text for event in incident.of("vllm.engine_config")):
+    if (
+        incident.last("vllm.ledger.available")
+        or "determine_available_memory" in frames
+        or "/vllm/v1/" in frames
+        or any("V1 LLM engine" in event.text for event in incident.of("vllm.engine_config"))
+    ):
         facts.append(Fact("engine.is_v1", True))
-    elif incident.last("vllm.ledger.blocks") or "num_available_blocks" in frames or any("an LLM engine" in event.text for event in incident.of("vllm.engine_config")):
+    elif (
+        incident.last("vllm.ledger.blocks")
+        or "num_available_blocks" in frames
+        or any("an LLM engine" in event.text for event in incident.of("vllm.engine_config"))
+    ):
         facts.append(Fact("engine.is_v1", False))
     codes = [event for event in incident.events if event.id in ("vllm.process_died", "vllm.core_init_failed")]
     for event in codes:
@@ -152,7 +182,11 @@ def _requests(incident: Incident) -> list[Fact]:
     facts: list[Fact] = []
     stats = incident.last("vllm.stats")
     if stats is not None:
-        facts += [Fact(f"requests.{name}", stats.fields[field], stats.place) for name, field in (("running", "running"), ("waiting", "waiting"), ("cache_usage", "usage")) if field in stats.fields]
+        facts += [
+            Fact(f"requests.{name}", stats.fields[field], stats.place)
+            for name, field in (("running", "running"), ("waiting", "waiting"), ("cache_usage", "usage"))
+            if field in stats.fields
+        ]
     asked = _near(incident, incident.of("vllm.request"))
     if asked is not None and str(asked.fields.get("prompt_logprobs", "None")) != "None":
         facts.append(Fact("requests.prompt_logprobs", True, asked.place))

@@ -10,7 +10,15 @@ from bot.model import Certainty
 
 # cause -> what it makes look like another cause
 EXPLAINS: dict[str, tuple[str, ...]] = {
-    "other_process_on_gpu": ("free_memory_below_request", "kv_cache_too_small", "gpu_oom", "weights_too_large", "runtime_burst", "profile_run_peak", "nccl_oom"),
+    "other_process_on_gpu": (
+        "free_memory_below_request",
+        "kv_cache_too_small",
+        "gpu_oom",
+        "weights_too_large",
+        "runtime_burst",
+        "profile_run_peak",
+        "nccl_oom",
+    ),
     "reserved_memory": ("free_memory_below_request", "gpu_oom"),
     "heterogeneous_gpus": ("weights_too_large", "profile_run_peak", "kv_cache_too_small", "gpu_oom", "free_memory_below_request", "application_error"),
     "cuda_graph_capture": ("kv_cache_too_small", "gpu_oom", "context_exceeds_kv_cache"),
@@ -45,7 +53,11 @@ _ORDER = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2}
 
 def _explained(finding: Finding, others: Iterable[Finding]) -> bool:
     """Whether another finding, at most one step less sure, makes this one a mere symptom."""
-    return any(finding.cause in EXPLAINS.get(other.cause, ()) and _ORDER[other.certainty] <= max(1, _ORDER[finding.certainty]) for other in others if other.cause != finding.cause)
+    return any(
+        finding.cause in EXPLAINS.get(other.cause, ()) and _ORDER[other.certainty] <= max(1, _ORDER[finding.certainty])
+        for other in others
+        if other.cause != finding.cause
+    )
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:

@@ -69,7 +69,9 @@ class Meaning:
     risk: str
 
 
-def advise(finding: Finding, remedies: Sequence[Remedy], facts: Facts, meanings: Mapping[str, Meaning], sizer: Sizer) -> tuple[tuple[Recommendation, ...], tuple[WillNotHelp, ...]]:
+def advise(
+    finding: Finding, remedies: Sequence[Remedy], facts: Facts, meanings: Mapping[str, Meaning], sizer: Sizer
+) -> tuple[tuple[Recommendation, ...], tuple[WillNotHelp, ...]]:
     """Recommendations with their numbers, and what will not help: a knob that sizing shows to be of no use here moves from the first to the second."""
     made: list[Recommendation] = []
     useless = {item.remedy + ":" + item.direction: item for item in _will_not_help(finding, facts)}

@@ -30,8 +30,14 @@ _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("docker", re.compile(r'\{"log":"')),
     ("json", re.compile(r"\{\"(?:asctime|levelname|message|timestamp|level|msg|time|ts)\"\s{0,4}:")),
     ("kubectl", re.compile(r"\[pod/(?P<service>[\w./-]{1,200})\] ")),
+    ("quoted", re.compile(r"(?:> ?){1,3}(?=\S)")),
     ("cri", re.compile(r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)) (?:stdout|stderr) [FP] ")),
-    ("time", re.compile(r"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?: (?P<process>[A-Z]{2}\d{1,3}(?: [A-Z]{2}\d{1,3}){0,3}))?\]?(?: ?\||,)? {1,3}")),
+    (
+        "time",
+        re.compile(
+            r"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?: (?P<process>[A-Z]{2}\d{1,3}(?: [A-Z]{2}\d{1,3}){0,3}))?\]?(?: ?\||,)? {1,3}"
+        ),
+    ),
     ("syslog", re.compile(r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [\w.-]{1,80} [\w./@-]{1,80}(?:\[\d{1,10}\])?: ")),
     ("klog", re.compile(r"(?P<level>[IWEF])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d{6}) +\d+ [\w.-]{1,80}:\d{1,6}\] ")),
     ("process", re.compile(r"\((?P<process>[A-Za-z][\w.+:-]{0,60})(?: rank=(?P<rank>\d{1,5}))?(?:,? ?pid=(?P<pid>\d{1,10}))?(?:, ?ip=[\w.:]{1,64})?\)(?: |$)")),
@@ -103,7 +109,9 @@ def strip(line: str) -> tuple[Prefix, str]:
                 time = record.get("time") or record.get("timestamp") or record.get("asctime")
                 stamp = re.match(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d", time) if isinstance(time, str) else None
                 process = record.get("processName")
-                prefix = replace(prefix, seconds=_seconds(stamp[0]) if stamp else prefix.seconds, process=process if isinstance(process, str) else prefix.process)
+                prefix = replace(
+                    prefix, seconds=_seconds(stamp[0]) if stamp else prefix.seconds, process=process if isinstance(process, str) else prefix.process
+                )
                 text = ANSI.sub("", text)
             else:
                 prefix, text = _merge(prefix, found), text[found.end() :]

@@ -240,7 +240,9 @@ def _of_signature(file: str, document: Mapping[str, Any], names: set[str], remed
             if name not in remedies:
                 yield (key, index), f"no remedy {name!r} in remedies.yaml"
             if isinstance(item, dict):
-                yield from (((key, index, part, fact), f"no fact {fact!r}") for part in ("if", "unless") for fact in item.get(part) or {} if not _known(fact, names))
+                yield from (
+                    ((key, index, part, fact), f"no fact {fact!r}") for part in ("if", "unless") for fact in item.get(part) or {} if not _known(fact, names)
+                )
     made = read.signature(document, f"{folder}/{Path(file).stem}")
     reasons = [*(part.why for part in made.remedies), *(part.why for part in made.will_not_help), *made.quotes.values()]
     for text in [made.says, *(reason for reason in reasons if reason is not None)]:

@@ -148,7 +148,9 @@ def signature(item: Mapping[str, Any], name: str) -> Signature:
         certain_if=item.get("certain_if", {}),
         at_best=Certainty(item.get("at_best", "certain")),
         remedies=tuple(_remedies(item.get("remedies", ()))),
-        will_not_help=tuple(NoHelp(part, None) if isinstance(part, str) else NoHelp(part["remedy"], _maybe(part.get("why"))) for part in item.get("will_not_help", ())),
+        will_not_help=tuple(
+            NoHelp(part, None) if isinstance(part, str) else NoHelp(part["remedy"], _maybe(part.get("why"))) for part in item.get("will_not_help", ())
+        ),
         deciders=tuple(Decider(part["source"], part["would_tell"]) for part in item.get("decides", ())),
         quotes={name: text_of(says) for name, says in quotes.items()} if isinstance(quotes, dict) else dict.fromkeys(quotes),
         file=f"signatures/{name}.yaml",

@@ -22,7 +22,13 @@ _REMEDY = re.compile(r"[a-z_0-9]+(:[a-z_0-9]+)?$")
 def text(value: object, path: Path, mistakes: Mistakes) -> None:
     if isinstance(value, str) and value:
         return
-    if isinstance(value, dict) and isinstance(value.get("en"), str) and value["en"] and set(value) <= {"en", "zh"} and all(isinstance(part, str) for part in value.values()):
+    if (
+        isinstance(value, dict)
+        and isinstance(value.get("en"), str)
+        and value["en"]
+        and set(value) <= {"en", "zh"}
+        and all(isinstance(part, str) for part in value.values())
+    ):
         return
     mistakes.append((path, "must be a text, or {en: text, zh: text}"))
 

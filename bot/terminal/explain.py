@@ -73,11 +73,22 @@ def _line(line: str) -> int:
     for message, fields in found:
         print(f"{message.id}  (log_messages/{message.file})")
         print(_wrap(message.says.en))
-        print(_wrap(", ".join(part for part in (f"role {message.role}", f"phase {message.phase.value}" if message.phase else "", f"versions {message.versions}" if message.versions else "") if part)))
+        print(
+            _wrap(
+                ", ".join(
+                    part
+                    for part in (
+                        f"role {message.role}",
+                        f"phase {message.phase.value}" if message.phase else "",
+                        f"versions {message.versions}" if message.versions else "",
+                    )
+                    if part
+                )
+            )
+        )
         for name, value in fields.items():
             print(harmless(_wrap(f"{name}: {show(fact_name(message, name), value)}", "    ")))
         used = supports(message, knowledge.signatures)
         if used:
             print(_wrap(f"supports: {', '.join(used)}"))
     return 0
-

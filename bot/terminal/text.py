@@ -44,7 +44,13 @@ _WORDS = {
 def note(where: str, diagnosis: Diagnosis, language: str = "en") -> str:
     """The whole note. `where` names the pod or the path."""
     parts = [_headline(where, diagnosis, language), _proof(diagnosis.evidence, "proof", language), _ledger(diagnosis.ledger, language)]
-    parts += [_advice(diagnosis, language), _useless(diagnosis, language), _proof(diagnosis.against, "against", language), _rivals(diagnosis, language), _gaps(diagnosis, language)]
+    parts += [
+        _advice(diagnosis, language),
+        _useless(diagnosis, language),
+        _proof(diagnosis.against, "against", language),
+        _rivals(diagnosis, language),
+        _gaps(diagnosis, language),
+    ]
     return "\n".join(harmless(part) for part in parts if part)
 
 

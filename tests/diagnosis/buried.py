@@ -36,7 +36,7 @@ SERVING = (
     "Waiting: 0 reqs, GPU KV cache usage: {n}.8%, Prefix cache hit rate: 2.1%",
     "INFO 11-30 08:12:01 [logger.py:43] Received request chatcmpl-{n}: prompt: None, params: SamplingParams(n=1, temperature=1.0, prompt_logprobs=None)",
     "DEBUG 11-30 08:12:01 [core.py:1] EngineCore loop active.",
-    'ERROR 11-30 08:12:01 [serving_chat.py:211] Error with model object=\'error\' message=\'The model `x{n}` does not exist.\' type=\'NotFoundError\'',
+    "ERROR 11-30 08:12:01 [serving_chat.py:211] Error with model object='error' message='The model `x{n}` does not exist.' type='NotFoundError'",
 )
 
 
@@ -61,5 +61,10 @@ def followers(log: str) -> str:
 
 def between(log: str, dice: random.Random) -> str:
     """The log with lines of no meaning after every line that ends one."""
-    noise = ("DEBUG 11-30 08:12:01 [core.py:1] EngineCore loop active.", "  warnings.warn(", "", "INFO 11-30 08:12:01 [selector.py:28] Using FlashAttention backend.")
+    noise = (
+        "DEBUG 11-30 08:12:01 [core.py:1] EngineCore loop active.",
+        "  warnings.warn(",
+        "",
+        "INFO 11-30 08:12:01 [selector.py:28] Using FlashAttention backend.",
+    )
     return "".join(line + "".join(dice.choice(noise) + "\n" for _ in range(dice.randrange(3))) for line in log.splitlines(keepends=True))

@@ -55,7 +55,9 @@ def test_unused_reserve_that_covers_the_request_is_fragmentation(idle: str, cove
 
 
 def test_the_oldest_text_gives_the_reserve_by_subtraction() -> None:
-    found = read("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.65 GiB total capacity; 20.00 GiB already allocated; 1.06 GiB free; 22.00 GiB reserved in total by PyTorch)")
+    found = read(
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.65 GiB total capacity; 20.00 GiB already allocated; 1.06 GiB free; 22.00 GiB reserved in total by PyTorch)"
+    )
     assert found["alloc.unallocated_bytes"] == 2 * GIB
 
 

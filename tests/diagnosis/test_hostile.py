@@ -19,7 +19,23 @@ ANCHORS = sorted({anchor for message in KNOWLEDGE.messages for anchor in message
 SCRAPS = st.one_of(
     st.binary(max_size=80),
     st.sampled_from(ANCHORS),
-    st.sampled_from([b"\n", b"\r", b"\x1b[1;36m", b"(EngineCore_DP0 pid=12) ", b"INFO 11-30 09:00:00 [a.py:1] ", b"9" * 60, b"-", b"GiB", b"(", b"}", b'{"log":"', b"nan", b"1e999"]),
+    st.sampled_from(
+        [
+            b"\n",
+            b"\r",
+            b"\x1b[1;36m",
+            b"(EngineCore_DP0 pid=12) ",
+            b"INFO 11-30 09:00:00 [a.py:1] ",
+            b"9" * 60,
+            b"-",
+            b"GiB",
+            b"(",
+            b"}",
+            b'{"log":"',
+            b"nan",
+            b"1e999",
+        ]
+    ),
 )
 BYTES = st.lists(SCRAPS, max_size=40).map(b"".join)
 

@@ -113,7 +113,9 @@ def examples() -> list[tuple[str, str, Facts, str]]:
         document = yaml.safe_load(path.read_text())
         for example in document["examples"]:
             if example["fires"] not in ("no", False):
-                facts = Facts((Fact(name, tuple(value) if isinstance(value, list) else value) for name, value in example["facts"].items()), example.get("looked") or ())
+                facts = Facts(
+                    (Fact(name, tuple(value) if isinstance(value, list) else value) for name, value in example["facts"].items()), example.get("looked") or ()
+                )
                 found.append((f"{path.parent.name}/{path.stem}", document["cause"], facts, example["fires"]))
     return found
 

@@ -50,7 +50,9 @@ def test_absent_in_unless_is_as_good_as_false() -> None:
 
 
 def finding(cause: str, sure: Certainty, remedies: tuple[str, ...] = (), no_help: tuple[str, ...] = ()) -> Finding:
-    made = Signature(f"{cause}/x", cause, Text("x"), {}, remedies=tuple(Remedy(item) for item in remedies), will_not_help=tuple(NoHelp(item) for item in no_help))
+    made = Signature(
+        f"{cause}/x", cause, Text("x"), {}, remedies=tuple(Remedy(item) for item in remedies), will_not_help=tuple(NoHelp(item) for item in no_help)
+    )
     return Finding(made, sure)
 
 

@@ -35,7 +35,14 @@ def test_each_path_gets_one_line_of_json_in_the_order_given(capsys: pytest.Captu
 
 def test_the_note_says_mechanism_proof_sum_change_and_what_will_not_help(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "diagnose", str(CASES / CONTEXT))
-    for part in ("One request of 131,072 tokens needs 2.25 GiB of cache", "Certain.", "container.log:6", "left for the cache", "max_model_len (lower): 131072 ->", "Will not help:"):
+    for part in (
+        "One request of 131,072 tokens needs 2.25 GiB of cache",
+        "Certain.",
+        "container.log:6",
+        "left for the cache",
+        "max_model_len (lower): 131072 ->",
+        "Will not help:",
+    ):
         assert part in " ".join(out.split())
 
 
@@ -104,7 +111,10 @@ def test_standard_input_is_a_log() -> None:
     assert json.loads(done.stdout)["cause"] == "context_exceeds_kv_cache"
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe\x00\x01", b'{"kind": "Pod", "status": {"containerStatuses": [', b"[" * 100_000, b'{"status": 3, "spec": []}', b"\x00" * 1000])
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"\xff\xfe\x00\x01", b'{"kind": "Pod", "status": {"containerStatuses": [', b"[" * 100_000, b'{"status": 3, "spec": []}', b"\x00" * 1000],
+)
 @pytest.mark.parametrize("name", ["pod.json", "events.json", "kernel.log", "nvidia-smi.txt", "node_readings.txt", "args.txt", "ray_status.txt", "bundle.json"])
 def test_a_damaged_file_is_a_gap_at_most_and_the_rest_is_still_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, damage: bytes) -> None:
     (tmp_path / "container.log").write_bytes((CASES / CONTEXT / "container.log").read_bytes())
