@@ -100,7 +100,7 @@ def test_a_compressed_log_that_is_cut_is_a_gap_and_no_traceback(capsys: pytest.C
     (tmp_path / "container.log").write_bytes(whole[:1000])
     status, out, _ = run(capsys, "diagnose", "--json", str(tmp_path))
     assert status == 0
-    assert [gap["source"] for gap in answers(out)[0]["gaps"]][0] == "container.log"  # type: ignore[attr-defined]
+    assert next(gap["source"] for gap in answers(out)[0]["gaps"]) == "container.log"  # type: ignore[attr-defined]
 
 
 def test_standard_input_is_a_log() -> None:
