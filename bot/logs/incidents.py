@@ -15,6 +15,7 @@ from bot.model import Phase
 STACK = 600  # lines in front of a root in which its traceback may stand
 QUIET = 45  # seconds after a death in which its followers may still speak
 WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
+BEHIND = 60  # lines behind a root without a stack of its own, in which another process may repeat it
 NEAR = 400  # lines behind a root in which its followers may stand
 _SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
 _CORE = re.compile(r"(?i)^engine_?core")
@@ -231,6 +232,10 @@ def _where(events: Sequence[Event], root: Event, frames: Sequence[Event], reache
     hint = _hint(events, root)
     if hint is not None:
         return hint.message.phase, "follower"
+    behind = {event.message.phase for event in events if event.message.role == "frame" and root.line < event.line <= root.line + BEHIND}
+    told = next((phase for phase in _PHASES if phase in behind), None) if not frames else None
+    if told is not None:
+        return told, "follower"  # Ray and others repeat the stack behind the error
     return reached, "marker" if reached else ""
 
 

@@ -1,0 +1,72 @@
+"""Lines that a narrow terminal or a mail broke, joined again: a refusal of 200 letters that stands in three lines is in none of them.
+
+Only for short texts in which no line is long; the first reading stays where the joined one finds nothing more specific. Each joined line
+is quoted by the first line that it was made of. Pure.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+
+from bot.logs.events import QUOTE, Event, events
+from bot.logs.incidents import Incident, understand
+from bot.logs.scan import Scan
+
+MOST = 256 * 1024  # bytes: what people paste is short, what servers write themselves is not wrapped
+WIDEST = 240  # letters: wider than the terminals that people copy from
+SHORTEST = 0.4  # of the widest line: a line that was broken is not much shorter, since words are short
+_MARK = re.compile(rb"^(?:> ?){1,3}")  # a mail or a forum quotes
+# A line that begins like this is a line of its own.
+_OWN = re.compile(
+    rb'^(?:\s{2,}|\s*File "|Traceback|During handling|The above exception|```|'
+    rb"\(\w[\w.+:-]{0,60}(?: rank=\d+)?,? ?(?:pid|ip)=|\[(?:rank|pod/|\d{4}-|\d\d?:\d\d)|\d{4}-\d\d-\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|"
+    rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|(?:[a-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt)\b|[\w.-]{1,60} +\| |\{\"|\| |\+[-=])"
+)
+
+
+def joined(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
+    """The text with its broken lines joined, and for each of its lines the number of the first line that it was made of (from 1). None where
+    nothing looks broken."""
+    lines = [_MARK.sub(b"", line.rstrip(b"\r")) for line in data.split(b"\n")]
+    widest = max(map(len, lines), default=0)
+    if len(data) > MOST or widest > WIDEST or widest < 40 or b"\x1b" in data:
+        return None
+    hard = sum(len(line) == widest for line in lines) > 1  # a terminal breaks at its edge, a mail between words
+    parts: list[list[bytes]] = []
+    firsts: list[int] = []
+    for number, line in enumerate(lines, 1):
+        before = lines[number - 2] if number > 1 else b""
+        if before.strip() and line.strip() and len(before) >= SHORTEST * widest and not _OWN.match(line) and not before.startswith(b"```"):
+            parts[-1].append((b"" if (hard and len(before) == widest) or before.endswith(b" ") else b" ") + line)
+        else:
+            parts.append([line])
+            firsts.append(number)
+    if len(parts) == len(lines):
+        return None
+    return b"\n".join(b"".join(part) for part in parts), tuple(firsts)
+
+
+def reread(data: bytes, found: Incident, scan: Callable[[BytesIO], Scan]) -> Incident:
+    """`found`, or the incident of the joined text where that says more."""
+    again = joined(data)
+    if again is None:
+        return found
+    text, firsts = again
+    result, lines = scan(BytesIO(text)), data.split(b"\n")
+    whole = understand([_at(event, firsts, lines) for event in events(result.hits, found.source)], found.source, replace(result, tail=found.scan.tail, lines=found.scan.lines))
+    return whole if _says_more(whole, found) else found
+
+
+def _at(event: Event, firsts: tuple[int, ...], lines: list[bytes]) -> Event:
+    line = firsts[event.line - 1]
+    shown = lines[line - 1].decode(errors="replace").strip()
+    return replace(event, line=line, quote=shown[:QUOTE] if shown.isprintable() else event.quote)
+
+
+def _says_more(whole: Incident, found: Incident) -> bool:
+    if whole.root is None:
+        return False
+    if found.root is None or whole.root.message.tier < found.root.message.tier:
+        return True
+    return whole.root.id == found.root.id and len(whole.root.fields) > len(found.root.fields)
