@@ -28,7 +28,7 @@ demo: $(INSTALLED)
 	$(BIN)/oombot demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
