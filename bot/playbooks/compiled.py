@@ -3,6 +3,7 @@
 Good only while names, sizes and times of all files are what they were; never needed, and never an error when it cannot be written.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -59,4 +60,5 @@ def write(root: Path, now: list[list[Any]], documents: Documents) -> None:
         fresh.write_text(json.dumps({"format": FORMAT, "stamp": now, **documents}, ensure_ascii=False))
         fresh.replace(place)
     except (OSError, ValueError, TypeError):
-        fresh.unlink(missing_ok=True) if fresh.exists() else None
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)

@@ -129,6 +129,11 @@ def test_a_spoiled_cache_is_no_harm(root: Path) -> None:
     assert load(root).messages[0].kind == "test"
 
 
+def test_a_folder_that_cannot_be_written_is_no_harm(root: Path) -> None:
+    (root / "__pycache__").write_text("in the way")
+    assert load(root).messages[0].kind == "test"
+
+
 def test_our_own_remedies_are_the_whole_vocabulary() -> None:
     knowledge = load()
     assert len(knowledge.remedies) == 72
