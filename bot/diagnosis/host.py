@@ -76,6 +76,8 @@ def _disruption(facts: Facts) -> list[Fact]:
         by, near = "preemption", "pod.reason"
     elif not by and flag(facts, "events.preempted"):
         by, near = "preemption", "events.preempted"
+    elif not by and text(facts, "events.moved"):
+        by, near = "drain", "events.moved"
     elif not by and flag(facts, "events.taint_eviction"):
         by, near = "taint", "events.taint_eviction"
     elif not by and (flag(facts, "events.node_shutdown") or flag(facts, "events.node_rebooted")):
@@ -136,11 +138,13 @@ def _node(facts: Facts) -> list[Fact]:
     total, available = number(facts, "node.memory_total_bytes"), number(facts, "node.memory_available_bytes")
     if available is None:
         available = number(facts, "node.memory_free_bytes")
-    return (
-        [_fact(facts, "node.available_share", round(available / total, 3), "node.memory_available_bytes", "node.memory_total_bytes")]
-        if total and available is not None
-        else []
-    )
+    found = []
+    if total and available is not None:
+        found.append(_fact(facts, "node.available_share", round(available / total, 3), "node.memory_available_bytes", "node.memory_total_bytes"))
+    limit = number(facts, "container.memory_limit_bytes")
+    if total and limit:
+        found.append(_fact(facts, "container.limit_above_node", limit > total, "node.memory_total_bytes"))
+    return found
 
 
 def _ray_monitor(facts: Facts) -> list[Fact]:
@@ -158,6 +162,7 @@ def _ray(facts: Facts) -> list[Fact]:
     found = [_fact(facts, "ray_status.gpus_missing", wanted > have, "ray_status.gpu_demand")]
     if used is not None:
         found.append(_fact(facts, "ray_status.gpus_in_use", used > 0, "ray_status.gpu_used"))
+        found.append(_fact(facts, "ray_status.gpus_taken", have - used < wanted <= have, "ray_status.gpu_used"))
     return found
 
 

@@ -27,7 +27,7 @@ def derive(facts: Facts) -> Facts:
     """Adds `container.*` when a pod was read."""
     containers = records(facts, "pod.container")
     if not containers:
-        return facts
+        return facts.with_facts(_replaced(facts))
     chosen = choose(facts, containers)
     found = [
         Fact(f"container.{_SIZES.get(name, name)}", chosen.facts[name].value, chosen.facts[name].place) for name in (*_SAME_NAME, *_PROBES) if name in chosen
@@ -49,6 +49,16 @@ def derive(facts: Facts) -> Facts:
         add("limit_over_request", round(limit / request, 2) if request else None, "memory_limit")
         add("large_for_its_kind", _light(chosen, facts) and limit >= LIGHT_NEEDS, "memory_limit")
     return facts.with_facts(found, _GROUPS if "pod." in facts.looked else ())
+
+
+def _replaced(facts: Facts) -> list[Fact]:
+    """How the container of a pod ended that is gone, where an event keeps it (KubeRay quotes it when it replaces a pod)."""
+    event = next((event for event in records(facts, "events") if "exit_code" in event), None)
+    if event is None:
+        return []
+    code, reason, place = int(event.number("exit_code") or 0), event.text("end_reason"), event.place("exit_code")
+    found = [Fact("events.replaced_end", f"{code} {reason}".strip(), place), Fact("container.exit_code", code, place), Fact("container.ended", True, place)]
+    return found + ([Fact("container.reason", reason, place)] if reason else [])
 
 
 def _light(chosen: Record, facts: Facts) -> bool:
@@ -82,6 +92,8 @@ def role(container: Record, containers: list[Record], named: str = "") -> str:
         return "init"
     if kind in ("sidecar", "ephemeral"):
         return "sidecar"
+    if (container.number("gpus") or 0) > 0 or container.text("looks") == "server":
+        return "server"  # one of several: prefill and decode, two models in a pod
     return "server" if container is server(containers, named) else "sidecar"
 
 

@@ -4,11 +4,14 @@ Facts out: `events.<name>` and `termination.<name>` (the order of stop, grace pe
 another container is left out; one of the node counts for every pod on it.
 """
 
+from bot.diagnosis.host_kernel import SERVER_PROCESS
 from bot.diagnosis.host_records import Record, number, records, text
 from bot.facts import Facts
 from bot.model import Fact, Place, Value
 
 NEAR = 3  # seconds that clocks of kubelet and runtime differ by
+BEFORE, AFTER = 120, 60  # seconds before and after an end in which a kill that the node reports can be the one of that end
+_NODE_KILLS = ("system-oom", "kernel-kill")
 _NODE_KINDS = (
     "system-oom",
     "kernel-kill",
@@ -26,16 +29,36 @@ _NODE_KINDS = (
 
 def derive(facts: Facts) -> Facts:
     """Adds `events.*` of the incident and `termination.*`."""
-    events = [event for event in records(facts, "events") if _ours(event, facts)]
+    events = _standing([event for event in records(facts, "events") if _ours(event, facts)])
     found: list[Fact] = []
     for kind in _NODE_KINDS:
-        event = next((event for event in events if event.text("kind") == kind), None)
+        event = next((event for event in events if event.text("kind") == kind and (kind not in _NODE_KILLS or _of_this_end(event, facts))), None)
         if event is not None:
             found.append(Fact(f"events.{kind.replace('-', '_')}", event.text("scope") or True, event.place("kind")))
     found += _probes(events, facts)
     found += _named(events)
     found += _termination(events, facts)
     return facts.with_facts(found, ("termination.",) if found and "pod." in facts.looked else ())
+
+
+def _standing(events: list[Record]) -> list[Record]:
+    """Without evictions that were taken back."""
+    cancelled = max((event.number("last_at") or 0 for event in events if event.text("kind") == "taint-cancelled"), default=-1)
+    return [event for event in events if event.text("kind") != "taint-eviction" or (event.number("last_at") or 0) > cancelled]
+
+
+def _of_this_end(event: Record, facts: Facts) -> bool:
+    """Whether a kill that the node reports can be the one that ended this container. A node reports the kills of all its pods: one far from the end speaks
+    of somebody else, but for a program like this server's that was taken while the container ran. A quiet pod has lost nobody."""
+    finished, last = number(facts, "container.finished_at"), event.number("last_at")
+    if finished is None:
+        return facts.get("pod.ready") is not True
+    if last is None:
+        return True
+    if (event.number("first_at") or last) - AFTER <= finished <= last + BEFORE:
+        return True
+    started = number(facts, "container.started_at")
+    return bool(SERVER_PROCESS.search(event.text("victim"))) and started is not None and started <= last <= finished
 
 
 def _ours(event: Record, facts: Facts) -> bool:
@@ -86,10 +109,12 @@ def _named(events: list[Record]) -> list[Fact]:
         ("grace-exceeded", "events.grace_exceeded", ""),
         ("back-off", "events.back_off", ""),
         ("deleted", "events.owner_deleted", ""),
+        ("moved", "events.moved", "message"),
+        ("sandbox", "events.sandbox", "message"),
         ("group-restart", "events.group_restart", ""),
         ("start-failed", "events.start_failed", "message"),
         ("image", "events.image", ""),
-        ("mount", "events.mount", ""),
+        ("mount", "events.mount", "message"),
         ("create-failed", "events.create_failed", "message"),
     ):
         event = next((event for event in events if event.text("kind") == kind), None)

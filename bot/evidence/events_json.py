@@ -18,6 +18,8 @@ MAX_EVENTS = 200
 _PROBE = re.compile(r"(Startup|Liveness|Readiness) probe (?:failed|errored)", re.IGNORECASE)
 _PROBE_KILL = re.compile(r"failed (startup|liveness) probe, will be restarted", re.IGNORECASE)
 _CONTAINER = re.compile(r"\{([^{}]{1,253})\}")
+_VICTIM = re.compile(r"(?:Killed process \d{1,9}(?:, UID \d{1,9},)? \(|victim process: )([^,)]{1,64})")
+_GO_TERMINATED = re.compile(r"ContainerStateTerminated\{ExitCode:(\d{1,3}),Signal:\d{1,3},Reason:(\w{0,40}),")  # as KubeRay quotes it
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
 
 # reason -> what kind of event it is for us; the rest is left alone
@@ -59,6 +61,12 @@ def _kind(event: Node) -> str:
         return "probe-failed"
     if reason == "Killing" and "exceeded" in message and "grace" in message:
         return "grace-exceeded"
+    if reason == "TaintManagerEviction" and message.startswith("Cancelling"):
+        return "taint-cancelled"
+    if message.startswith("Preempted to accommodate a workload"):  # Kueue
+        return "preempted"
+    if reason in ("Descheduled", "EvictedByVPA") or (reason == "Evicted" and _by(event) not in ("", "kubelet")):
+        return "moved"
     if reason == "Failed" and "ErrImagePull" not in message and "pull" not in message.lower():
         return "start-failed"
     if reason == "Failed":
@@ -68,6 +76,11 @@ def _kind(event: Node) -> str:
     if "shutdown" in message.lower() and reason not in _REASONS:
         return "node-shutdown"
     return _REASONS.get(reason, "")
+
+
+def _by(event: Node) -> str:
+    """Who wrote it."""
+    return event.text("source", "component") or event.text("reportingComponent")
 
 
 def _last(event: Node) -> int | None:
@@ -110,8 +123,11 @@ def _details(kind: str, text: str, message: Node) -> dict[str, tuple[Value | Non
         return {"resource": (eviction(text), message)}
     if kind in ("unschedulable", "no-scale-up"):
         return {"lacks": (_lacks(text), message)}
-    if kind == "kernel-kill":
-        return {"scope": (kernel_message(text), message)}
+    if kind in ("kernel-kill", "system-oom"):
+        victim = _VICTIM.search(text)
+        return {"scope": (kernel_message(text) if kind == "kernel-kill" else "", message), "victim": (victim[1] if victim else "", message)}
+    if kind == "deleted" and (ended := _GO_TERMINATED.search(text)):
+        return {"exit_code": (int(ended[1]), message), "end_reason": (ended[2], message)}
     return {}
 
 

@@ -46,6 +46,7 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("nvrm_error", re.compile(r"NVRM: (RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),
     ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
     ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
+    ("memory_failure", re.compile(r"([Mm]emory failure: \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),
     ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than")),
     ("sysrq", re.compile(r"sysrq: (?:SysRq : )?(.{1,60})", re.IGNORECASE)),
 )

@@ -113,6 +113,10 @@ def _verdicts(pod: Node, facts: _Facts) -> None:
     reason, message = pod.text("status", "reason"), pod.text("status", "message")
     if reason == "Evicted" or (reason != "Terminated" and "low on resource" in message):
         facts.add("pod.evicted", eviction(message), pod.at("status", "message") or pod.at("status", "reason"))
+        volume = re.search(r'Usage of EmptyDir volume "([^"]{1,80})"', message)
+        if volume:
+            medium = next((each.text("emptyDir", "medium") for each in pod.each("spec", "volumes") if each.text("name") == volume[1]), "")
+            facts.add("pod.evicted_medium", {"Memory": "memory"}.get(medium, "disk"), pod.at("status", "message"))
         used = re.search(r"was using (\d+\w{0,2})", message)
         facts.add("pod.evicted_use", used[1] if used else "", pod.at("status", "message"))
     elif "was rejected" in message or reason in ("UnexpectedAdmissionError", "NodeAffinity", "NodeShutdown", "NodePorts") or reason.startswith("OutOf"):

@@ -103,6 +103,8 @@ def _demand(text: str, line: Line) -> list[tuple[float, Line, str]]:
         gpus += each * int(bundle[2])
         largest = max(largest, each)
     if "placement group" in text:
+        if "STRICT_PACK" in text:
+            return [(gpus, line, "placement group on one node")]
         return [(gpus, line, "placement group")]
     return [(largest, line, "task")] if text.startswith("{") else []
 

@@ -75,6 +75,52 @@ SCENES: dict[str, Scene] = {
         {"pod.json": pod([gpu()], dead(137, "Error")), "kernel.log": killed(path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), "java")},
         "unknown", "",
     ),
+    "system kill hours before an argument error": (
+        {"pod.json": pod([gpu()], dead(1, "Error")), "previous.log": "vllm serve: error: unrecognized arguments: --x\n",
+         "events.json": events(event("SystemOOM", "System OOM encountered, victim process: java, pid: 4", at="2026-01-14T06:00:00Z", kind="Node", name="node-1"))},
+        "application_error", "application:fix",
+    ),
+    "system kill hours before a bare SIGKILL": (
+        {"pod.json": pod([gpu()], dead(137, "Error")),
+         "events.json": events(event("SystemOOM", "System OOM encountered, victim process: java, pid: 4", at="2026-01-14T06:00:00Z", kind="Node", name="node-1"))},
+        "unknown", "",
+    ),
+    "detector's global kill at the end of a container with a limit": (
+        {"pod.json": pod([gpu("200Gi")], dead()),
+         "events.json": events(event("OOMKilling", "Out of memory: Killed process 4 (VLLM::Worker) total-vm:9kB", at=ENDED, kind="Node", name="node-1"))},
+        "node_out_of_memory", "memory_request:raise",
+    ),
+    "limit above what the machine has": (
+        {"pod.json": pod([gpu("1Ti")], dead()), "node_readings.txt": "# head -2 /proc/meminfo\nMemTotal:       131072000 kB\nMemFree:        90111222 kB\n"},
+        "node_out_of_memory", "memory_limit:lower",
+    ),
+    "memory volume beyond its size": (
+        {"pod.json": pod([gpu()], [status(state=terminated(137, "Error"))], spec={"volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "2Gi"}}]},
+                         status={"phase": "Failed", "reason": "Evicted", "message": 'Usage of EmptyDir volume "shm" exceeds the limit "2Gi". '})},
+        "evicted_other", "shm_size:raise",
+    ),
+    "disk volume beyond its size": (
+        {"pod.json": pod([gpu()], [status(state=terminated(137, "Error"))], spec={"volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "2Gi"}}]},
+                         status={"phase": "Failed", "reason": "Evicted", "message": 'Usage of EmptyDir volume "scratch" exceeds the limit "2Gi". '})},
+        "evicted_other", "ephemeral_storage:raise",
+    ),
+    "being deleted, still running": (
+        {"pod.json": pod([gpu()], [status(restartCount=0)], metadata={"deletionTimestamp": "2026-01-14T10:00:00Z"})}, "normal_termination", "none",
+    ),
+    "broken memory page": (
+        {"pod.json": pod([gpu()], dead(135, "Error")), "kernel.log": "[7.0] Memory failure: 0x3f41c02: Sending SIGBUS to python3:402 due to hardware memory corruption\n"},
+        "abort", "drain_node",
+    ),
+    "readiness asks a path that is not there": (
+        {"pod.json": pod([gpu()], [status(restartCount=0, ready=False)]), "container.log": SERVING,
+         "events.json": events(event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 404", count=40))},
+        "probe_kill", "probe:fix",
+    ),
+    "volume cannot be attached": (
+        {"pod.json": pod([gpu()], [status(state={"waiting": {"reason": "ContainerCreating"}}, restartCount=0, ready=False)], status={"phase": "Pending"}),
+         "events.json": events(event("FailedMount", "MountVolume.SetUp failed for volume m"))},
+        "application_error", "application:fix",
+    ),
     "could not be scheduled at first, runs now": (
         {"pod.json": pod([gpu()], [status(restartCount=0)]), "events.json": events(event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."))}, "healthy unknown", "",
     ),
@@ -89,3 +135,20 @@ def test_files_that_seem_to_disagree_get_the_careful_answer(name: str) -> None:
     assert found.cause in causes.split()
     if remedy:
         assert [advice.id for advice in found.recommendations][:1] == [remedy]
+
+
+def test_file_that_was_read_whole_is_not_named_as_missing() -> None:
+    killed_child = "ERROR 01-14 [x.py:1] Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.\n"
+    without = diagnose({"previous.log": LOADING + killed_child})
+    assert {gap.source for gap in without.gaps if gap.reason == "not available"} == {"kernel.log", "pod.json"}
+    with_pod = diagnose({"previous.log": LOADING + killed_child, "pod.json": pod([gpu(None)], dead(1, "Error"))})
+    assert "pod.json" not in {gap.source for gap in with_pod.gaps}
+    torn = diagnose({"previous.log": LOADING + killed_child, "pod.json": '{"kind": "Pod", "metadata": {"name": "chat-0"}, "spec": {"containers": [{"name": "ser'})
+    assert "pod.json" in {gap.source for gap in torn.gaps}
+
+
+def test_error_in_the_indented_text_of_serve_status_outranks_a_log_without_one() -> None:
+    status_text = "applications:\n  llm:\n    status: DEPLOY_FAILED\n    message: |\n          Traceback (most recent call last):\n          TypeError: __init__() got an unexpected keyword argument 'x'\n"
+    found = diagnose({"ray_status.txt": status_text, "container.log": "INFO 01-14 serve 1 -- Deployed app 'llm'\n"})
+    assert found.cause == "application_error"
+    assert [(quote.source, quote.line) for quote in found.evidence][:1] == [("ray_status.txt", 6)]

@@ -84,3 +84,15 @@ def test_an_exporter_beside_a_server_is_a_helper_though_it_bears_the_servers_nam
     specs = [container("vllm-exporter", "registry.example.com/vllm-exporter:1", "100Mi"), container("main", "vllm/vllm-openai:v0.11.0")]
     facts = derived(pod(specs, [status("vllm-exporter", last=terminated(137, "OOMKilled")), status("main")]))
     assert (facts.get("container.name"), facts.get("container.role")) == ("vllm-exporter", "sidecar")
+
+
+def test_second_engine_of_a_pod_is_a_server_too() -> None:
+    second = container("decode", "vllm/vllm-openai:v0.11.0", args=["vllm", "serve", "m"])
+    facts = derived(pod([container("prefill"), second], [status("prefill"), status("decode", last=terminated(137, "OOMKilled"))]))
+    assert (facts.get("container.name"), facts.get("container.role")) == ("decode", "server")
+
+
+def test_limit_larger_than_the_machine_is_seen() -> None:
+    free = "$ free -g\n               total        used        free      shared  buff/cache   available\nMem:             125          10         100           0          15         110\n"
+    found = [derived(pod([container(limit=limit)]), node=free).get("container.limit_above_node") for limit in ("256Gi", "64Gi")]
+    assert found == [True, False]

@@ -1,5 +1,6 @@
 """What the events say of the end, and of whose."""
 
+from bot.facts import ABSENT, UNKNOWN
 from tests.diagnosis.scenes import container, derived, event, pod, status, terminated
 
 DEAD = pod([container()], [status(last=terminated(137))])
@@ -72,3 +73,56 @@ def test_detector_event_tells_a_limit_from_the_whole_node() -> None:
     for message in ("Memory cgroup out of memory: Killed process 7 (x)", "Out of memory: Killed process 7 (x)"):
         kinds.append(derived(DEAD, [event("OOMKilling", message, kind="Node", name="node-1")]).get("events.kernel_kill"))
     assert kinds == ["memcg", "global"]
+
+
+def _node_kill(reason: str, victim: str, at: str, started: str = "2026-01-14T09:00:00Z") -> object:
+    text = f"System OOM encountered, victim process: {victim}, pid: 4" if reason == "SystemOOM" else f"Out of memory: Killed process 4 ({victim}) total-vm:9kB"
+    dead = pod([container()], [status(last=terminated(137, started=started))])
+    name = "events.system_oom" if reason == "SystemOOM" else "events.kernel_kill"
+    return derived(dead, [event(reason, text, at=at, kind="Node", name="node-1")]).get(name)
+
+
+def test_kill_that_the_node_reports_hours_before_the_end_is_somebody_elses() -> None:
+    assert _node_kill("SystemOOM", "java", "2026-01-14T06:30:00Z") is ABSENT
+    assert _node_kill("OOMKilling", "chrome", "2026-01-14T09:10:00Z") is ABSENT
+
+
+def test_kill_that_the_node_reports_at_the_end_counts_whoever_was_taken() -> None:
+    assert _node_kill("SystemOOM", "java", "2026-01-14T09:31:08Z") is True
+    assert _node_kill("OOMKilling", "chrome", "2026-01-14T09:30:40Z") == "global"
+
+
+def test_engine_taken_while_the_container_ran_counts_though_the_end_came_later() -> None:
+    assert _node_kill("SystemOOM", "VLLM::Worker_TP", "2026-01-14T09:10:00Z") is True
+    assert _node_kill("SystemOOM", "VLLM::Worker_TP", "2026-01-14T09:10:00Z", started="2026-01-14T09:20:00Z") is ABSENT
+
+
+def test_repeated_kill_counts_when_the_end_lies_between_its_first_and_last_time() -> None:
+    repeated = {**event("SystemOOM", "System OOM encountered, victim process: java, pid: 4", at="2026-01-14T11:00:00Z", kind="Node", name="node-1"), "firstTimestamp": "2026-01-14T08:00:00Z"}
+    assert derived(DEAD, [repeated]).get("events.system_oom") is True
+
+
+def test_ready_pod_is_not_told_of_the_nodes_other_kills() -> None:
+    quiet = pod([container()], [status(restartCount=0)], status={"conditions": [{"type": "Ready", "status": "True"}]})
+    assert "events.system_oom" not in derived(quiet, [event("SystemOOM", "System OOM encountered, victim process: java, pid: 4", kind="Node", name="node-1")])
+
+
+def test_taint_eviction_that_was_taken_back_ends_nobody() -> None:
+    marked = event("TaintManagerEviction", "Marking for deletion Pod llm/chat-0", at="2026-01-14T09:20:00Z")
+    back = event("TaintManagerEviction", "Cancelling deletion of Pod llm/chat-0", at="2026-01-14T09:21:00Z")
+    assert derived(pod(), [marked]).get("termination.by") == "taint"
+    assert "termination.by" not in derived(pod(), [marked, back])
+
+
+def test_controller_that_moves_a_pod_is_a_drain_and_the_kubelet_that_evicts_is_not() -> None:
+    moved = {**event("Evicted", "Evicted pod: Underutilized"), "source": {"component": "karpenter"}}
+    kubelet = {**event("Evicted", "The node was low on resource: ephemeral-storage. "), "source": {"component": "kubelet"}}
+    assert derived(DEAD, [moved]).get("termination.by") == "drain"
+    assert derived(DEAD, [kubelet]).get("events.evicted") == "ephemeral-storage"
+
+
+def test_event_of_a_replaced_pod_keeps_how_its_container_ended() -> None:
+    text = "Deleted worker Pod ray/w-1; Pod status: Failed; Ray container terminated status: &ContainerStateTerminated{ExitCode:137,Signal:0,Reason:OOMKilled,Message:,StartedAt:x}"
+    facts = derived(events=[event("DeletedWorkerPod", text, kind="RayCluster", name="rc")])
+    assert [facts.get(name) for name in ("events.replaced_end", "container.exit_code", "container.reason")] == ["137 OOMKilled", 137, "OOMKilled"]
+    assert facts.get("container.memory_limit_bytes") is UNKNOWN
