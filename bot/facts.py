@@ -135,6 +135,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.available_bytes": ("int", "what is left for the cache, printed or from the sum"),
     "budget.weights_estimate_share": ("float", "weights, by the model's name, over the card's size"),
     "engine.weights_estimate_bytes": ("int", "weights on one rank, by the billions in the model's name"),
+    "budget.rank_spread_bytes": ("int", "how much less the shortest rank has for its cache than the one with the most"),
     "budget.available_negative": ("bool", "what is left for the cache is below zero"),
     # -- the pod (bot/evidence/pod_json.py)
     "pod.name": ("text", "name of the pod"),

@@ -28,13 +28,7 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
     counts = Counter(event.id for event in incident.events)
     for event in incident.events:
         found += _of_event(event, counts[event.id])
-    least = min(
-        (event for event in incident.of("vllm.ledger.available") if "available" in event.fields),
-        key=lambda event: float(str(event.fields["available"])),
-        default=None,
-    )
-    if least is not None:
-        found += _of_event(least, counts[least.id])  # of several ranks the one with the least room rules
+    found += _rooms(incident, counts)
     if incident.root is not None:
         found += _of_event(incident.root, counts[incident.root.id])
         found += _failure(incident, incident.root)
@@ -49,6 +43,19 @@ def _of_event(event: Event, count: int) -> list[Fact]:
     facts += [Fact(fact_name(event.message, name), value, event.place) for name, value in event.fields.items()]
     if event.id in ("vllm.api_args", "vllm.nondefault_args", "vllm.engine_config", "sglang.server_args"):
         facts += arguments.facts_of(event)
+    return facts
+
+
+def _rooms(incident: Incident, counts: Counter[str]) -> list[Fact]:
+    """What is left for the cache: of several ranks the one with the least room rules. How far it is behind the others tells whether it is alone with that."""
+    rooms = [(room, event) for event in incident.of("vllm.ledger.available") if isinstance(room := event.fields.get("available"), int)]
+    if not rooms:
+        return []
+    least, event = min(rooms, key=lambda pair: pair[0])
+    facts = _of_event(event, counts[event.id])
+    others = [room for room, other in rooms if (other.prefix.process, other.prefix.rank) != (event.prefix.process, event.prefix.rank)]
+    if others:
+        facts.append(Fact("budget.rank_spread_bytes", max(others) - least, event.place))
     return facts
 
 
