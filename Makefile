@@ -22,6 +22,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q bot handlers  # start-up is a feature, also where Python is told to write no bytecode by itself
 	@touch $(INSTALLED)
 
 demo: $(INSTALLED)

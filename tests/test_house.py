@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,10 @@ def test_the_playbooks_hold_data_only() -> None:
 def test_top_level_is_what_was_asked_for() -> None:
     folders = {p.relative_to(ROOT).parts[0] for p in tracked() if len(p.relative_to(ROOT).parts) > 1}
     assert folders <= {"bot", "handlers", "playbooks", "tests", "deploy", "bench", "docs", ".ci"}
+
+
+def test_every_module_of_the_product_stands_in_a_layer() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    named = {name.strip() for layer in contract["layers"] for name in re.split(r"[|:]", layer)}
+    modules = {f"bot.{p.stem}" for p in (ROOT / "bot").iterdir() if (p.suffix == ".py" and p.stem != "__init__") or (p / "__init__.py").is_file()}
+    assert modules | {"handlers"} == named
