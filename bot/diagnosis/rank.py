@@ -44,7 +44,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "evicted_for_memory": ("normal_termination", "grace_period_kill", "node_out_of_memory"),
     "evicted_other": ("normal_termination", "grace_period_kill"),
     "node_lost": ("normal_termination", "grace_period_kill", "unschedulable"),
-    "nccl_failure": ("application_error",),
+    "nccl_failure": ("application_error", "abort"),
     "segfault": ("application_error",),
     "abort": ("application_error",),
 }
