@@ -66,6 +66,7 @@ TABLE: tuple[Allowed, ...] = (
     Allowed(S.STUCK, S.PLANNING, "person", "Undo"),
     Allowed(S.STUCK, S.LEFT, "person or time", "Leave as it is, or nobody decided"),
     Allowed(S.VERIFIED, S.PLANNING, "person", "Undo"),
+    Allowed(S.VERIFIED, S.VERIFICATION_FAILED, "bot", "while it was watched, the process ended again, or somebody changed it back"),
     Allowed(S.VERIFIED, S.CLOSED, "time", "the time for Undo is over"),
     Allowed(S.VERIFICATION_FAILED, S.PLANNING, "person", "Undo"),
     Allowed(S.VERIFICATION_FAILED, S.LEFT, "person", "Leave as it is"),

@@ -514,6 +514,17 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Life:
+    """How often the server's process in one pod has ended. `ended`: how it did last, in the cluster's words; `failed`: the pod is over (evicted)."""
+
+    pod: str
+    uid: str
+    restarts: int
+    ended: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One carried-out Remediation, apply or undo. `id` stands in the object's annotation `oombot.io/operation`."""
 
@@ -532,6 +543,9 @@ class Operation:
     ended: Words | None = None  # why it ended without being carried out: rejected, expired, changed meanwhile, refused
     audit_head: str = ""  # head of the audit trail when the outcome was kept; posted with it
     needed: int = 1  # how many different people have to approve
+    aftercare_until: datetime | None = None  # a verified change is watched until then
+    lives: tuple[Life, ...] | None = None  # when that began
+    aftermath: Outcome | None = None  # what that came to: verified (nothing happened), or failed
 
 
 @dataclass(frozen=True, slots=True)

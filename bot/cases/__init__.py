@@ -8,6 +8,7 @@ Handlers call `Cases` and read nouns. Each call keeps what came and puts a job; 
     execute   all checks again, then the steps                   execution.py
     watch     one look at the rollout                            rollout.py
     verify    one look at the new process                        rollout.py
+    aftercare one look at a verified change                      aftercare.py
     expire    an approval that nobody gave                       ending.py
     close     a Case that nobody touched                         ending.py
     announce  the thread shows the Case                          announcing.py
@@ -36,6 +37,7 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
     step_refused        step, reason
     took_too_long       ready, wanted
     cannot_watch        reason
+    reverted            who (may be empty), path: somebody else changed what was applied
     temporarily_not     what
 """
 
@@ -43,7 +45,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cases import announcing, check, ending, execution, planning, press, rollout, switch, trouble
+from bot.cases import aftercare, announcing, check, ending, execution, planning, press, rollout, switch, trouble
+from bot.cases.buttons import started
 from bot.cases.desk import Audit, Desk, Timings, new_id
 from bot.cases.engine import Engine, real
 from bot.errors import Permanent, Refused
@@ -149,6 +152,7 @@ class Cases:
             "execute": execution.execute,
             "watch": rollout.watch,
             "verify": rollout.verify,
+            "aftercare": aftercare.aftercare,
             "expire": ending.expire,
             "close": ending.close,
         }
@@ -170,6 +174,9 @@ class Cases:
                 self._desk.put(DUE[case.state], case.id, at=at)
             else:
                 self._desk.put("close", case.id, at=case.updated_at + self._desk.timings.undo_window)
+            operation = started(case)
+            if operation is not None and aftercare.due(operation):
+                self._desk.put("aftercare", case.id)
             self._desk.announce(case)
         return len(found)
 

@@ -76,7 +76,7 @@ def _of_operation(case: Case, operation: Operation, *, now: bool) -> Iterator[tu
     if operation.started_at is not None:
         running = now and operation.outcome is None
         elapsed = int((case.updated_at - operation.started_at).total_seconds() // STEP_S) if running else 0
-        yield f"outcome:{operation.id}", (operation.next_step, operation.rollout, operation.outcome, operation.watch_until, live, elapsed)
+        yield f"outcome:{operation.id}", (operation.next_step, operation.rollout, operation.outcome, operation.watch_until, operation.aftercare_until, operation.aftermath, live, elapsed)
 
 
 def _fingerprint(shows: Any) -> str:

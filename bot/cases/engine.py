@@ -3,12 +3,12 @@
 Named in one place, so that the use-cases read as sentences and a test can put a simple world under them. It holds no logic.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from bot.model import Bundle, Diagnosis, Difference, Handout, Operation, Outcome, Recommendation, Remediation, Rollout, Target, TargetQuery
+from bot.model import Bundle, Diagnosis, Difference, Handout, Life, Operation, Outcome, Recommendation, Remediation, Rollout, Target, TargetQuery
 from bot.ports import Clock, ClusterReader, ClusterWriter, Progress, Shells
 
 NewId = Callable[[], str]
@@ -42,6 +42,9 @@ class Engine:
     digest_of: Callable[[Remediation], str]
     dry_run: Callable[[Remediation, ClusterWriter], None]
     execute_step: Callable[[Remediation, int, str, ClusterWriter], None]
+    carried_out: Callable[[Operation, ClusterReader], Operation]
+    standing: Callable[[Operation, ClusterReader], tuple[Difference, ...]]
+    lives: Callable[[Remediation, Sequence[str], ClusterReader], tuple[Life, ...]]
     observe: Callable[[Remediation, ClusterReader], Rollout]
     judge: Callable[[Remediation, Diagnosis | None, Diagnosis | None, Rollout, datetime], Outcome]
 
@@ -51,6 +54,9 @@ def real() -> Engine:
     from bot.evidence.collect import collect
     from bot.evidence.locate import locate
     from bot.incident import examine
+    from bot.remediation.lives import lives
+    from bot.remediation.sent import carried_out
+    from bot.remediation.standing import standing
 
     return Engine(
         locate=locate,
@@ -63,6 +69,9 @@ def real() -> Engine:
         digest_of=remediation.digest_of,
         dry_run=remediation.dry_run,
         execute_step=remediation.execute_step,
+        carried_out=carried_out,
+        standing=standing,
+        lives=lives,
         observe=remediation.observe,
         judge=remediation.judge,
     )

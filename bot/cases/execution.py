@@ -119,13 +119,14 @@ def _nothing_done(desk: Desk, case: Case, why: Words, changed: tuple[Difference,
     return kept
 
 
-def stuck(desk: Desk, case_id: str, why: Words | None) -> Case:
-    """The choice is people's: wait, undo, leave."""
+def stuck(desk: Desk, case_id: str, why: Words | None, changed: tuple[Difference, ...] = ()) -> Case:
+    """The choice is people's: wait, undo, leave. `changed`: what somebody else did meanwhile, for the thread."""
 
     def decide(case: Case) -> Case:
         if case.state not in (State.EXECUTING, State.WATCHING):
             return case
-        return with_buttons(replace(move(case, State.STUCK, BOT, why.key if why else "stuck", desk.clock.now()), trouble=why))
+        halted = replace(move(case, State.STUCK, BOT, why.key if why else "stuck", desk.clock.now()), trouble=why)
+        return with_buttons(replace(halted, differences=changed, handout=None, notes=halted.notes + 1) if changed else halted)
 
     kept = desk.change(case_id, decide)
     if kept.state is State.STUCK:

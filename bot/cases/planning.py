@@ -56,7 +56,10 @@ def _made(desk: Desk, case: Case, asked: Asked) -> Remediation | Handout:
         done = undoable(case)
         if done is None:
             raise Refused("nothing_to_undo")
-        return desk.engine.plan_undo(done, reader, new_id=partial(new_id, "r-"))
+        sent = desk.engine.carried_out(done, reader)
+        if not sent.remediation.steps:
+            raise Refused("nothing_to_undo")
+        return desk.engine.plan_undo(sent, reader, new_id=partial(new_id, "r-"))
     wanted = case.diagnosis.recommendations[asked.index]
     return desk.engine.plan(wanted, case.target, reader, now=desk.clock.now(), new_id=partial(new_id, "r-"), diagnosis=case.diagnosis)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.cases.buttons import with_buttons
+from bot.cases.changed import changed_words
 from bot.cases.check import Frames, diagnose
 from bot.cases.desk import Desk
 from bot.cases.execution import stuck
@@ -21,6 +22,11 @@ def watch(desk: Desk, case_id: str) -> None:
     if case.state is not State.WATCHING or operation is None:
         return
     plan, before = operation.remediation, operation.rollout
+    changed = desk.engine.standing(operation, desk.reader(plan.target))
+    if changed:
+        desk.note("reverted", case, operation=operation.id, differences=[[one.path, one.before, one.now, one.who] for one in changed])
+        stuck(desk, case_id, Words("reverted", {"who": changed[0].who, "path": changed[0].path}), changed)
+        return
     rollout = desk.engine.observe(plan, desk.reader(plan.target))
     case = desk.change(case_id, lambda newest: _seen(newest, operation, rollout))
     if rollout.done:
@@ -77,8 +83,12 @@ def verify(desk: Desk, case_id: str) -> None:
         return
     plan = operation.remediation
     rollout = desk.engine.observe(plan, desk.reader(plan.target))
+    changed = desk.engine.standing(operation, desk.reader(plan.target))
+    if changed:
+        conclude(desk, case_id, operation.id, Outcome(Verdict.FAILED, changed_words(changed), desk.clock.now()), rollout)
+        return
     if rollout.done or rollout.stuck == SHOWS_ITSELF or _over(desk, operation):
-        outcome = desk.engine.judge(plan, case.diagnosis, _look(desk, plan, rollout), rollout, desk.clock.now())
+        outcome = desk.engine.judge(plan, case.diagnosis, look(desk, plan, rollout), rollout, desk.clock.now())
         if outcome.verdict is not Verdict.NOT_VERIFIABLE or _over(desk, operation):
             conclude(desk, case_id, operation.id, outcome, rollout)
             return
@@ -90,7 +100,7 @@ def _over(desk: Desk, operation: Operation) -> bool:
     return operation.watch_until is None or desk.clock.now() >= operation.watch_until
 
 
-def _look(desk: Desk, plan: Remediation, rollout: Rollout) -> Diagnosis | None:
+def look(desk: Desk, plan: Remediation, rollout: Rollout) -> Diagnosis | None:
     """The diagnosis of the newest pod; None when there is none to look at (an undo is judged by what was put back)."""
     if plan.direction == "undo" or not rollout.new_pods:
         return None
@@ -116,10 +126,13 @@ def conclude(desk: Desk, case_id: str, operation_id: str, outcome: Outcome, roll
         current = newest.operation
         if newest.state is not State.VERIFYING or current is None or current.id != operation_id:
             return newest
-        ended = replace(current, outcome=outcome, rollout=rollout or current.rollout, watch_until=None, audit_head=head)
+        after = desk.clock.now() + desk.timings.aftercare if state is State.VERIFIED and desk.timings.aftercare else None
+        ended = replace(current, outcome=outcome, rollout=rollout or current.rollout, watch_until=None, audit_head=head, aftercare_until=after)
         return with_buttons(replace(move(newest, state, BOT, outcome.verdict.value, desk.clock.now()), operation=ended, trouble=None))
 
     kept = desk.change(case_id, decide)
+    if kept.state is State.VERIFIED:
+        desk.put("aftercare", case_id)
     if kept.state is not State.UNDONE:
         desk.put("close", case_id, after=desk.timings.undo_window)
     desk.announce(kept)

@@ -59,7 +59,8 @@ def state_line(page: Page) -> str:
     """Where the Case stands, in one line."""
     case = page.case
     until = kit.moment(case.operation.expires_at) if case.operation else ""
-    return page.say("state", state=page.label(f"state_{case.state.value}"), until=until if case.state is State.AWAITING_APPROVAL else "")
+    but = case.state is State.VERIFICATION_FAILED and case.operation is not None and case.operation.aftermath is not None
+    return page.say("state", state=page.label("state_verified_but" if but else f"state_{case.state.value}"), until=until if case.state is State.AWAITING_APPROVAL else "")
 
 
 def _headline(page: Page, diagnosis: Diagnosis) -> str:

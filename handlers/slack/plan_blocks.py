@@ -152,8 +152,22 @@ def _ended(page: Page, operation: Operation, result: Outcome) -> list[Block]:
     blocks = [kit.section(page.say("outcome_end", verdict=verdict, at=kit.moment(result.at), says=result.says.say(page.language)))]
     if result.diagnosis is not None and result.verdict is Verdict.FAILED:
         blocks.append(kit.section(page.say("outcome_new_diagnosis", summary=result.diagnosis.summary.say(page.language))))
+    blocks += _aftermath(page, operation)
     if operation.audit_head:
         blocks.append(kit.context(page.say("audit_head", head=operation.audit_head)))
+    return blocks
+
+
+def _aftermath(page: Page, operation: Operation) -> list[Block]:
+    """How long it is watched, that nothing happened, or what did."""
+    after, until = operation.aftermath, operation.aftercare_until
+    if after is None:
+        return [kit.context(page.say("outcome_watching", until=kit.moment(until)))] if until else []
+    if after.verdict is not Verdict.FAILED:
+        return [kit.context(page.say("outcome_watched", until=kit.moment(after.at), says=after.says.say(page.language)))]
+    blocks = [kit.section(page.say("outcome_but", at=kit.moment(after.at), says=after.says.say(page.language)))]
+    if after.diagnosis is not None:
+        blocks.append(kit.section(page.say("outcome_new_diagnosis", summary=after.diagnosis.summary.say(page.language))))
     return blocks
 
 

@@ -54,7 +54,9 @@ def test_the_head_of_the_audit_trail_is_posted_with_the_outcome(stage: Stage) ->
     assert operation is not None
     entry = next(entry for entry in stage.audit.entries() if entry["event"]["what"] == "outcome")
     assert operation.audit_head == f"{entry['n']}:{entry['mac']}"
-    assert stage.chat.shows(f"outcome:{operation.id}").operation == operation
+    shown = stage.chat.shows(f"outcome:{operation.id}").operation
+    assert shown is not None
+    assert shown.audit_head == operation.audit_head
 
 
 def test_steps_that_wait_for_the_rollout_are_sent_after_it(tmp_path: Path) -> None:
@@ -178,6 +180,7 @@ def test_a_cluster_that_does_not_answer_while_planning_is_said_in_the_end(stage:
 
 def test_a_case_that_nobody_touches_closes_when_undo_is_over(stage: Stage) -> None:
     case = stage.approved()
+    stage.later(case, minutes=31)  # what is watched is touched
     case = stage.later(case, hours=23)
     assert case.state is State.VERIFIED
     case = stage.later(case, hours=2)

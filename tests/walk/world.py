@@ -4,7 +4,7 @@ Named fakes that keep the ports' contracts, and can be told to fail. The store a
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ from bot.model import (
     Expectation,
     Handout,
     Job,
+    Life,
     ObjectRef,
     Operation,
     Outcome,
@@ -216,6 +217,9 @@ class SmallWorld:
     new_pod: Diagnosis | None = FINE
     verdict: Verdict | None = None
     handout: Handout | None = None
+    reverted: tuple[Difference, ...] = ()
+    now_alive: tuple[Life, ...] = (Life("chat-new", "uid-new", 0),)
+    undone_steps: int = 0  # of the operation that the last undo was planned for
     dry_runs: int = 0
     progress: tuple[str, ...] = ()
     on_call: Callable[[str], None] = lambda _name: None
@@ -255,6 +259,7 @@ class SmallWorld:
 
     def plan_undo(self, operation: Operation, reader: Any, *, new_id: Callable[[], str]) -> Remediation:
         self._call("plan_undo")
+        self.undone_steps = len(operation.remediation.steps)
         return self._plan(new_id(), "undo", int(operation.remediation.before["/value"]))
 
     def _plan(self, plan_id: str, direction: str, to: int) -> Remediation:
@@ -296,6 +301,19 @@ class SmallWorld:
         self.writes.append(f"{remediation.direction}:{index}")
         self._call("after_write")
 
+    def carried_out(self, operation: Operation, reader: Any) -> Operation:
+        """Of the step that was being sent, the mark tells."""
+        count = operation.next_step + (f"{operation.id}/{operation.next_step}" in self.operations)
+        return replace(operation, remediation=replace(operation.remediation, steps=operation.remediation.steps[:count]))
+
+    def standing(self, operation: Operation, reader: Any) -> tuple[Difference, ...]:
+        self._call("standing")
+        return self.reverted
+
+    def lives(self, remediation: Remediation, pods: Sequence[str], reader: Any) -> tuple[Life, ...]:
+        self._call("lives")
+        return self.now_alive
+
     def observe(self, remediation: Remediation, reader: Any) -> Rollout:
         self._call("observe")
         return self.rollout
@@ -308,7 +326,7 @@ class SmallWorld:
 
     def engine(self) -> Engine:
         return Engine(
-            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.observe, self.judge
+            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.observe, self.judge
         )  # fmt: skip
 
 
@@ -329,7 +347,7 @@ class Stage:
         self.queue = HandQueue(self.clock)
         self.cases = Cases(
             self.store, self.queue, {"prod": NamedCluster()}, self.writers, None, self.chat, self.people, self.policy, None, self.audit, self.clock,
-            timings=Timings(), engine=self.world.engine(), **self.more,
+            engine=self.world.engine(), **{"timings": Timings(), **self.more},
         )  # fmt: skip
         self.cases.bind(self.queue)
         self.cases.resume()
