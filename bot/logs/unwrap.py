@@ -32,19 +32,24 @@ def joined(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
     widest = max(map(len, lines), default=0)
     if len(data) > MOST or widest > WIDEST or widest < 40 or b"\x1b" in data:
         return None
-    hard = sum(len(line) == widest for line in lines) > 1  # a terminal breaks at its edge, a mail between words
+    goes_on = [number for number, line in enumerate(lines) if number and _goes_on(lines[number - 1], line, widest)]
+    if not goes_on:
+        return None
+    hard = all(len(lines[number - 1]) == widest for number in goes_on)  # a terminal breaks at its edge, a mail between words
     parts: list[list[bytes]] = []
     firsts: list[int] = []
-    for number, line in enumerate(lines, 1):
-        before = lines[number - 2] if number > 1 else b""
-        if before.strip() and line.strip() and len(before) >= SHORTEST * widest and not _OWN.match(line) and not before.startswith(b"```"):
-            parts[-1].append((b"" if (hard and len(before) == widest) or before.endswith(b" ") else b" ") + line)
+    broken = set(goes_on)
+    for number, line in enumerate(lines):
+        if number in broken:
+            parts[-1].append((b"" if hard or lines[number - 1].endswith(b" ") else b" ") + line)
         else:
             parts.append([line])
-            firsts.append(number)
-    if len(parts) == len(lines):
-        return None
+            firsts.append(number + 1)
     return b"\n".join(b"".join(part) for part in parts), tuple(firsts)
+
+
+def _goes_on(before: bytes, line: bytes, widest: int) -> bool:
+    return bool(before.strip() and line.strip()) and len(before) >= SHORTEST * widest and not _OWN.match(line) and not before.startswith(b"```")
 
 
 def reread(data: bytes, found: Incident, scan: Callable[[BytesIO], Scan]) -> Incident:
@@ -54,7 +59,9 @@ def reread(data: bytes, found: Incident, scan: Callable[[BytesIO], Scan]) -> Inc
         return found
     text, firsts = again
     result, lines = scan(BytesIO(text)), data.split(b"\n")
-    whole = understand([_at(event, firsts, lines) for event in events(result.hits, found.source)], found.source, replace(result, tail=found.scan.tail, lines=found.scan.lines))
+    whole = understand(
+        [_at(event, firsts, lines) for event in events(result.hits, found.source)], found.source, replace(result, tail=found.scan.tail, lines=found.scan.lines)
+    )
     return whole if _says_more(whole, found) else found
 
 
