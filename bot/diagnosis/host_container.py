@@ -6,12 +6,13 @@ one that ended worst, and a server before its helpers. An older end of another c
 
 import re
 
-from bot.diagnosis.host_records import Record, records, text
+from bot.diagnosis.host_records import Record, number, records, text
 from bot.facts import Facts
 from bot.model import Fact, Value
 from bot.units import GIB
 
 # A router, a proxy or Ray's head keeps tables, not models: what fills this much of host memory grows and will fill any limit.
+OLD = 3 * 86400  # seconds of quiet running after which an end before them is history
 LIGHT_NEEDS = 8 * GIB
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
 _GROUPS = ("container.",)
@@ -44,11 +45,22 @@ def derive(facts: Facts) -> Facts:
     add("ended", "exit_code" in chosen, "exit_code")
     add("crash_looping", chosen.text("waiting_reason") == "CrashLoopBackOff" or (chosen.number("restarts") or 0) >= 3, "waiting_reason", "restarts")
     add("others", len(containers) - 1, "name")
+    since, now = chosen.number("running_since"), _now(facts)
+    if since is not None and now is not None and "exit_code" in chosen:
+        quiet = int(max(0, now - since))
+        add("quiet_s", quiet, "running_since")
+        add("end_is_old", quiet >= OLD and chosen.flag("ready") is True, "running_since")
     limit, request = chosen.number("memory_limit"), chosen.number("memory_request")
     if limit:
         add("limit_over_request", round(limit / request, 2) if request else None, "memory_limit")
         add("large_for_its_kind", _light(chosen, facts) and limit >= LIGHT_NEEDS, "memory_limit")
     return facts.with_facts(found, _GROUPS if "pod." in facts.looked else ())
+
+
+def _now(facts: Facts) -> float | None:
+    """When the evidence was collected, as well as that can be told: the newest event is not older than an hour."""
+    last = [at for event in records(facts, "events") if (at := event.number("last_at")) is not None]
+    return number(facts, "bundle.collected_at") or max(last, default=None)
 
 
 def _replaced(facts: Facts) -> list[Fact]:

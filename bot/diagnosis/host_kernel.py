@@ -19,6 +19,7 @@ SERVER_PROCESS = re.compile(
 _OWN = ("container", "pod", "docker", "unit", "user", "other", "unknown")  # a limit of the workload itself
 _NODE = ("node", "kubepods", "qos", "user-space", "root")
 _ANCESTOR = ("kubepods", "qos")
+DAY = 86400
 NEAR, FAR = 15, 120  # seconds between a kill and an end that are the same thing, and that are not
 
 
@@ -63,12 +64,15 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
     return _elsewhere(kills, chosen, facts)
 
 
+def _moment(record: Record, facts: Facts) -> float | None:
+    """When the kernel wrote it, in seconds since 1970; None where its clock cannot be told."""
+    moment, boot, since = record.number("at_s"), number(facts, "bundle.booted_at"), record.number("boot_s")
+    return boot + since if moment is None and boot is not None and since is not None else moment
+
+
 def _apart(container: Record, kill: Record, facts: Facts) -> float | None:
     """Seconds between the kill and the container's last end; None when one of the two times is not known."""
-    finished, boot, since = container.number("finished_at"), number(facts, "bundle.booted_at"), kill.number("boot_s")
-    moment = kill.number("at_s")
-    if moment is None and boot is not None and since is not None:
-        moment = boot + since
+    finished, moment = container.number("finished_at"), _moment(kill, facts)
     return None if moment is None or finished is None else abs(finished - moment)
 
 
@@ -161,9 +165,19 @@ def _child(kill: Record, match: str, facts: Facts) -> bool | None:
     return None
 
 
+def _of_this_run(xid: Record, container: Record, facts: Facts) -> bool:
+    """Whether a fault was not before this run. A broken card stays broken for a while; what another program did to it is over when that program is."""
+    started, moment = container.number("started_at"), _moment(xid, facts)
+    if started is None or moment is None:
+        return True
+    return moment >= started - (DAY if xid.text("meaning") in ("hardware", "capacity") else FAR)
+
+
 def _xid(facts: Facts) -> list[Fact]:
-    """The worst GPU fault that the driver wrote."""
-    worst = next(iter(records(facts, "kernel.xid")), None)
+    """The worst GPU fault that the driver wrote and that can concern this run."""
+    containers = records(facts, "pod.container")
+    chosen = choose(facts, containers) if containers else Record(0)
+    worst = next((xid for xid in records(facts, "kernel.xid") if _of_this_run(xid, chosen, facts)), None)
     if worst is None:
         return []
     code = worst.number("code")

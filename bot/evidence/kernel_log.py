@@ -81,7 +81,7 @@ def read(data: bytes, source: str) -> Reading:
     texts = dict(lines)
     facts += _kill_facts(found[-MAX_KILLS:], times, texts, source)
     facts.append(Fact("kernel.kills", len(found), facts[-1].place if found else Place(source)))
-    facts += _xid_facts([(number, text) for number, _, text in split], texts, source)
+    facts += _xid_facts([(number, text) for number, _, text in split], times, texts, source)
     facts += _signs([(number, text) for number, _, text in split], texts, source)
     return Reading(tuple(facts), () if start else ("kernel.",), gaps)
 
@@ -215,13 +215,15 @@ def _table(kill: Kill, place: Place) -> dict[str, tuple[Value | None, Place]]:
     return {"largest": (name, place), "largest_rss": (size, place), "tasks_rss": (sum(rss for _, rss in kill.tasks), place), "tasks": (len(kill.tasks), place)}
 
 
-def _xid_facts(lines: list[tuple[int, str]], texts: dict[int, str], source: str) -> list[Fact]:
+def _xid_facts(lines: list[tuple[int, str]], times: dict[int, str], texts: dict[int, str], source: str) -> list[Fact]:
     facts: list[Fact] = []
     for index, xid in enumerate(xids(lines)):
         place = Place(source, xid.line, shorten(texts.get(xid.line, "")))
         for name, value in (("code", xid.code), ("meaning", xid.meaning), ("device", xid.device), ("name", xid.name), ("pid", xid.pid)):
             if value not in (None, ""):
                 facts.append(Fact(f"kernel.xid.{index}.{name}", value, place))
+        for name, (value, where) in _moment(times.get(xid.line, ""), place).items():
+            facts.append(Fact(f"kernel.xid.{index}.{name}", value or 0, where))
     return facts
 
 

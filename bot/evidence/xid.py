@@ -42,7 +42,7 @@ _WORST = ("hardware", "capacity", "application", "notice", "follower")
 
 
 def xids(lines: Iterable[tuple[int, str]]) -> list[Xid]:
-    """At most 30 Xid records, the worst kind first, each (code, device) once."""
+    """At most 30 Xid records, the worst kind first, each (code, device) once, when it came last."""
     found: dict[tuple[int, str], Xid] = {}
     for number, text in lines:
         match = _XID.search(text)
@@ -50,5 +50,5 @@ def xids(lines: Iterable[tuple[int, str]]) -> list[Xid]:
             continue
         code, device = int(match[2] or match[6]), (match[1] or match[7]).lower()
         pid = int(match[3]) if match[3] and match[3].isdigit() else None
-        found.setdefault((code, device), Xid(number, code, device, pid, (match[4] or "").strip("'<>"), match[5] or ""))
+        found[code, device] = Xid(number, code, device, pid, (match[4] or "").strip("'<>"), match[5] or "")
     return sorted(found.values(), key=lambda xid: (_WORST.index(xid.meaning), xid.line))[:30]

@@ -121,6 +121,14 @@ SCENES: dict[str, Scene] = {
          "events.json": events(event("FailedMount", "MountVolume.SetUp failed for volume m"))},
         "application_error", "application:fix",
     ),
+    "killed two weeks ago, ready ever since": (
+        {"pod.json": pod([gpu()], [status(last=terminated(137, "OOMKilled"))]), "events.json": events(event("Pulled", "x"), event("BackOff", "Back-off 1", at="2026-01-28T09:00:00Z", of="other"))},
+        "healthy", "none",
+    ),
+    "killed an hour ago, ready since": (
+        {"pod.json": pod([gpu()], [status(last=terminated(137, "OOMKilled"))]), "events.json": events(event("BackOff", "Back-off 1", at="2026-01-14T10:31:00Z"))},
+        "container_memory_limit", "memory_limit:raise",
+    ),
     "could not be scheduled at first, runs now": (
         {"pod.json": pod([gpu()], [status(restartCount=0)]), "events.json": events(event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."))}, "healthy unknown", "",
     ),

@@ -1,6 +1,6 @@
 """Which kill belongs to the incident, and whose limit it was."""
 
-from bot.facts import UNKNOWN
+from bot.facts import ABSENT, UNKNOWN
 from tests.diagnosis.scenes import ID, OLD_ID, UID, container, derived, killed, path, pod, status, terminated
 
 OTHER = "ffffffff-1111-2222-3333-444455556666"
@@ -122,3 +122,22 @@ def test_kill_of_an_older_start_hours_before_the_last_end_is_an_earlier_one() ->
     old = killed(path("d" * 64), path("d" * 64)).replace("[1.", "2026-01-14T03:00:00+00:00 node-1 kernel: [1.")
     facts = derived(pod([container()], [status(last=terminated(137))]), kernel=old)
     assert (facts.get("kernel.match"), facts.get("kernel.kill_matches_container")) == ("earlier", False)
+
+
+def _xid_seen(code: int, at: str) -> object:
+    """The fault that counts for a container that ran from 09:00 to 09:31."""
+    line = f"{at} node-1 kernel: NVRM: Xid (PCI:0000:a1:00): {code}, pid=7, name=python3, GPU has fallen off the bus.\n"
+    return derived(pod([container()], [status(last=terminated(1))]), kernel=line).get("kernel.xid_code")
+
+
+def test_fault_of_a_program_before_this_run_is_over_and_a_broken_card_is_not() -> None:
+    assert _xid_seen(13, "2026-01-14T09:10:00+0000") == 13
+    assert _xid_seen(13, "2026-01-14T03:10:00+0000") is ABSENT
+    assert _xid_seen(79, "2026-01-14T03:10:00+0000") == 79
+    assert _xid_seen(79, "2025-12-20T03:10:00+0000") is ABSENT
+
+
+def test_fault_that_came_twice_counts_by_its_last_time() -> None:
+    line = "{} node-1 kernel: NVRM: Xid (PCI:0000:a1:00): 79, pid=7, name=python3, GPU has fallen off the bus.\n"
+    kernel = line.format("2025-12-20T03:10:00+0000") + line.format("2026-01-14T09:10:00+0000")
+    assert derived(pod([container()], [status(last=terminated(1))]), kernel=kernel).get("kernel.xid_code") == 79
