@@ -59,8 +59,7 @@ def derive(facts: Facts) -> Facts:
 
 def _now(facts: Facts) -> float | None:
     """When the evidence was collected, as well as that can be told: the newest event is not older than an hour."""
-    last = [at for event in records(facts, "events") if (at := event.number("last_at")) is not None]
-    return number(facts, "bundle.collected_at") or max(last, default=None)
+    return number(facts, "bundle.collected_at") or number(facts, "events.newest_at")
 
 
 def _replaced(facts: Facts) -> list[Fact]:

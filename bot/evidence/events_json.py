@@ -47,6 +47,9 @@ def read(data: bytes, source: str) -> Reading:
     told = [(event, kind) for event in items if (kind := _kind(event))]
     told.sort(key=lambda pair: _last(pair[0]) or 0, reverse=True)
     facts = [Fact("events.looked", True, document.place(document.root.at("items") or document.root))]
+    newest = max((_last(event) or 0 for event in items), default=0)
+    if newest:
+        facts.append(Fact("events.newest_at", newest, facts[0].place))
     for index, (event, kind) in enumerate(told[:MAX_EVENTS]):
         facts += _event(index, kind, event, document)
     return Reading(tuple(facts), ("events.",) if document.complete else (), gaps)

@@ -222,8 +222,8 @@ def _xid_facts(lines: list[tuple[int, str]], times: dict[int, str], texts: dict[
         for name, value in (("code", xid.code), ("meaning", xid.meaning), ("device", xid.device), ("name", xid.name), ("pid", xid.pid)):
             if value not in (None, ""):
                 facts.append(Fact(f"kernel.xid.{index}.{name}", value, place))
-        for name, (value, where) in _moment(times.get(xid.line, ""), place).items():
-            facts.append(Fact(f"kernel.xid.{index}.{name}", value or 0, where))
+        for name, (moment, where) in _moment(times.get(xid.line, ""), place).items():
+            facts.append(Fact(f"kernel.xid.{index}.{name}", moment or 0, where))
     return facts
 
 

@@ -24,6 +24,9 @@ def facts(*events: dict[str, Any]) -> dict[str, Any]:
         ("TaintManagerEviction", "Marking for deletion Pod llm/chat-0", "taint-eviction"),
         ("FailedScheduling", "0/3 nodes are available", "unschedulable"),
         ("UnexpectedAdmissionError", "Allocate failed", "rejected"),
+        ("TaintManagerEviction", "Cancelling deletion of Pod llm/chat-0", "taint-cancelled"),
+        ("Descheduled", "pod eviction from node-1 node by sigs.k8s.io/descheduler", "moved"),
+        ("Stopped", "Preempted to accommodate a workload (UID: 1) due to prioritization in the ClusterQueue", "preempted"),
         ("OutOfnvidia.com/gpu", "Node didn't have enough resource", "rejected"),
         ("Failed", "Error: failed to create containerd task", "start-failed"),
         ("Failed", 'Failed to pull image "x"', "image"),
@@ -34,7 +37,7 @@ def test_reason_and_message_tell_the_kind(reason: str, message: str, kind: str) 
 
 
 def test_events_that_explain_nothing_are_left_alone() -> None:
-    assert facts(event("Pulled", "Container image already present"), event("Created", "Created container"), event("Scheduled", "Successfully assigned")) == {"events.looked": True}
+    assert facts(event("Pulled", "Container image already present"), event("Created", "Created container"), event("Scheduled", "Successfully assigned")) == {"events.looked": True, "events.newest_at": 1768383037}
 
 
 def test_newest_comes_first_and_at_most_two_hundred_are_kept() -> None:
