@@ -43,7 +43,9 @@ def remediation(
     edits = (*change.edits, *writes.edits)
     after = apply(workload.body, [edit.operation() for edit in edits])
     steps = [Step(StepKind.PATCH, one.ref, _beside_says(one), patch_beside(one, at)) for at, one in enumerate(change.beside)]
-    steps += [Step(StepKind.PATCH, workload.ref, _says(workload, edits), patch(workload, edits, len(steps))), *writes.deletions]
+    if edits or not steps:  # an undo of a plan that stopped before the workload was written to puts back the other object alone
+        steps.append(Step(StepKind.PATCH, workload.ref, _says(workload, edits), patch(workload, edits, len(steps))))
+    steps += writes.deletions
     if later:
         settled = Workload(workload.ref, after, workload.index, workload.shape)
         steps.append(Step(StepKind.PATCH, workload.ref, _later_says(), patch(settled, later, len(steps)), after_rollout=True))

@@ -9,7 +9,7 @@ from typing import Any
 from bot.model import Difference, ObjectRef, Operation, Step, StepKind
 from bot.ports import ClusterReader
 from bot.remediation.assemble import ANNOTATION
-from bot.remediation.bound import FIELD_MANAGER, difference, read
+from bot.remediation.bound import difference, read
 from bot.remediation.pointer import get
 from bot.remediation.workload import metadata
 
@@ -23,8 +23,7 @@ def standing(operation: Operation, reader: ClusterReader) -> tuple[Difference, .
         if uid != ref.uid:
             found.append(Difference("uid", ref.uid, uid))
             continue
-        changed = [difference(pointer, value, live) for pointer, value in wrote.items() if get(live, pointer) != value]
-        found += [one for one in changed if one.who != FIELD_MANAGER]
+        found += [difference(pointer, value, live) for pointer, value in wrote.items() if get(live, pointer) != value]
     return tuple(found)
 
 
