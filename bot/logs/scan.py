@@ -6,17 +6,17 @@ feeds only. Knows nothing of servers; what the lines mean is `events` and `incid
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-import hyperscan
-
 from bot.logs.messages import LogMessage
+from bot.logs.search import Anchors, Search
 
 BLOCK = 2**20
 REACH = 4096  # bytes before and behind an anchor that a pattern sees
 OVERLAP = 512  # longer than any anchor; what two parts of one endless line share
 KEEP = 400  # hits of one message that are kept: so many first ones and so many last ones
+PIECE = 64 * 2**10  # bytes in which line feeds are counted at a time: what the allocator keeps at hand
 IN_ONE_LINE = 4  # hits of one anchor in one line that are looked at
 TAIL = 6  # last lines that are kept for showing where a log stops
 
@@ -35,7 +35,7 @@ class Hit:
 
 @dataclass(slots=True)
 class Scan:
-    """What one pass found. `hits` are in order of lines; `dropped` counts hits that were too many to keep."""
+    """What one pass found. `hits` are in order of lines; `dropped`: at least so many were found and are not among them."""
 
     hits: list[Hit] = field(default_factory=list)
     lines: int = 0
@@ -52,44 +52,53 @@ class Scanner:
         pairs = [(anchor, message) for message in self.messages for anchor in message.anchors]
         self._owner = [message for _, message in pairs]
         self._anchors = [anchor for anchor, _ in pairs]
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=self._anchors,
-            ids=list(range(len(pairs))),
-            flags=[hyperscan.HS_FLAG_SINGLEMATCH if message.counted else 0 for message in self._owner],
-            literal=True,
-        )
+        self._search = Anchors(self._anchors, [index for index, message in enumerate(self._owner) if message.counted])
 
     def scan(self, stream: BinaryIO, block: int = BLOCK) -> Scan:
         """Reads `stream` to its end, through one buffer that is used again and again. May run in several threads at once: each scan has a scratch
         space of its own (22 microseconds)."""
-        keeper, scratch = _Keeper(self.messages), hyperscan.Scratch(self._database)
+        keeper, search = _Keeper(self.messages), Search(self._search)
         size = max(block, 2 * OVERLAP) + 2 * OVERLAP
         buffer = bytearray(size)
         part = _Part(buffer, 0, 0, 1, 0, b"")
+        newest: deque[_Part] = deque(maxlen=2)  # copies, while some anchors are too frequent to look at all their hits
         rest = 0  # bytes of an unfinished line at the front of the buffer
         while True:
             fresh = _fill(stream, buffer, rest)
             filled = rest + fresh
-            if not fresh:
-                self._scan_part(_Part(buffer, filled, filled, part.line, part.seen, part.head), keeper, scratch)
-                return keeper.result()
             cut = buffer.rfind(b"\n", 0, filled) + 1
-            if cut:
-                part = self._scan_part(_Part(buffer, cut, filled, part.line, part.seen, part.head), keeper, scratch)
-            elif filled == size:
+            endless = not cut and filled == size
+            end = cut if fresh and cut else filled
+            if cut or endless or not fresh:
+                head = part.head or bytes(buffer[:OVERLAP]) if endless and fresh else part.head
+                whole = _Part(buffer, end, filled, part.line, part.seen, head)
+                part = self._scan_part(whole, keeper, search)
+                if search.crowded:
+                    newest.append(replace(whole, buffer=buffer[:end]))
+            if not fresh:
+                self._look_closely(newest, search, keeper)
+                return keeper.result()
+            if endless:
                 cut = filled - OVERLAP
-                part = self._scan_part(_Part(buffer, filled, filled, part.line, part.seen, part.head or bytes(buffer[:OVERLAP])), keeper, scratch)
                 part = _Part(buffer, 0, 0, part.line, OVERLAP, part.head)
             rest = filled - cut
             if cut:
                 buffer[:rest] = buffer[cut:filled]
 
-    def _scan_part(self, part: "_Part", keeper: "_Keeper", scratch: hyperscan.Scratch) -> "_Part":
+    def _look_closely(self, newest: Iterable["_Part"], search: Search, keeper: "_Keeper") -> None:
+        """Of the most frequent anchors, the last KEEP hits of the file."""
+        for part in newest:
+            line, position = part.line, 0
+            for index, end in sorted(search.last(part.buffer, KEEP), key=lambda hit: hit[1]):
+                line += _line_feeds(part.buffer, position, end)
+                position = end
+                keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
+        keeper.put_in_order()
+
+    def _scan_part(self, part: "_Part", keeper: "_Keeper", search: Search) -> "_Part":
         """Scans one part; gives what the next one begins with."""
         ends = _Ends()
-        if part.end:
-            self._database.scan(memoryview(part.buffer)[: part.end], match_event_handler=ends.take, scratch=scratch)  # type: ignore[type-var]  # any buffer
+        search.find(part.buffer, part.end, ends.take)
         for index in ends.anchors():
             if self._owner[index].counted:
                 ends.take(index, 0, part.buffer.rfind(self._anchors[index], 0, part.end) + len(self._anchors[index]))
@@ -99,13 +108,13 @@ class Scanner:
         for end, index in ends.kept():
             if end <= part.seen:
                 continue
-            line += part.buffer.count(b"\n", position, end)
+            line += _line_feeds(part.buffer, position, end)
             position = end
             there, times = here.get(index, (0, 0))
             here[index] = (line, times + 1 if there == line else 1)
             if here[index][1] <= IN_ONE_LINE:
                 keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
-        line += part.buffer.count(b"\n", position, part.end)
+        line += _line_feeds(part.buffer, position, part.end)
         keeper.end_of_part(part, line)
         return _Part(part.buffer, 0, 0, line, 0, b"" if line > part.line or not part.head else part.head)
 
@@ -149,6 +158,16 @@ class _Ends:
     @property
     def dropped(self) -> int:
         return self._seen - sum(len(ends) for kept in (self._first, self._last) for ends in kept.values())
+
+
+def _line_feeds(data: bytearray, begin: int, end: int) -> int:
+    """How many line feeds stand there. In long lines, taking them out is twice as fast as counting them, since that jumps from one to the next."""
+    if end - begin < 4096 or data.count(b"\n", begin, begin + 4096) > 100:
+        return data.count(b"\n", begin, end)
+    total = end - begin
+    for at in range(begin, end, PIECE):
+        total -= len(data[at : min(end, at + PIECE)].replace(b"\n", b""))
+    return total
 
 
 def _fill(stream: BinaryIO, buffer: bytearray, start: int) -> int:
@@ -197,6 +216,12 @@ class _Keeper:
         last = self._last.setdefault(hit.message.id, deque(maxlen=KEEP))
         self._scan.dropped += len(last) == KEEP
         last.append(hit)
+
+    def put_in_order(self) -> None:
+        """Of what was taken late, the last KEEP hits of each message by their lines."""
+        for name, last in self._last.items():
+            by_place = {(hit.line, hit.start): hit for hit in last}
+            self._last[name] = deque(sorted(by_place.values(), key=lambda hit: hit.line), maxlen=KEEP)
 
     def drop(self, hits: int) -> None:
         self._scan.dropped += hits
