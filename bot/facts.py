@@ -172,7 +172,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "container.waiting_message": ("text", "and the runtime's or kubelet's message"),
     "container.memory_limit_bytes": ("int", "memory limit of the container: absent when there is none"),
     "container.memory_request_bytes": ("int", "memory request of the container"),
-    "container.quiet_s": ("int", "seconds that it has run since its last end"),
+    "container.quiet_days": ("int", "days that it has run since its last end"),
     "container.end_is_old": ("bool", "it has run and been ready for three days and more since its last end"),
     "container.limit_above_node": ("bool", "the memory limit is larger than the machine's memory"),
     "container.limit_over_request": ("float", "memory limit over request"),

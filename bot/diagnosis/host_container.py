@@ -48,7 +48,7 @@ def derive(facts: Facts) -> Facts:
     since, now = chosen.number("running_since"), _now(facts)
     if since is not None and now is not None and "exit_code" in chosen:
         quiet = int(max(0, now - since))
-        add("quiet_s", quiet, "running_since")
+        add("quiet_days", quiet // 86400, "running_since")
         add("end_is_old", quiet >= OLD and chosen.flag("ready") is True, "running_since")
     limit, request = chosen.number("memory_limit"), chosen.number("memory_request")
     if limit:
