@@ -161,6 +161,7 @@ class Gap:
     reason: str
     would_tell: str = ""
     matters: bool | None = None
+    would_tell_zh: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def _gaps(finding: Finding, facts: Facts, context: Context) -> tuple[Gap, ...]:
     """What could not be read, first what would have decided. A file that was read whole has told what it can."""
     broken = {gap.source: gap.reason for gap in context.gaps}
     gaps = [
-        Gap(decider.source, broken.get(decider.source, "not available"), decider.would_tell, finding.certainty is not Certainty.CERTAIN)
+        Gap(decider.source, broken.get(decider.source, "not available"), decider.would_tell.en, finding.certainty is not Certainty.CERTAIN, decider.would_tell.zh)
         for decider in finding.signature.deciders
         if decider.source not in context.whole
     ]

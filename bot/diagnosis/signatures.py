@@ -40,7 +40,7 @@ class Decider:
     """A reading that would decide, where it is missing."""
 
     source: str
-    would_tell: str
+    would_tell: Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ def signature(item: Mapping[str, Any], name: str) -> Signature:
         will_not_help=tuple(
             NoHelp(part, None) if isinstance(part, str) else NoHelp(part["remedy"], _maybe(part.get("why"))) for part in item.get("will_not_help", ())
         ),
-        deciders=tuple(Decider(part["source"], part["would_tell"]) for part in item.get("decides", ())),
+        deciders=tuple(Decider(part["source"], text_of(part["would_tell"])) for part in item.get("decides", ())),
         quotes={name: text_of(says) for name, says in quotes.items()} if isinstance(quotes, dict) else dict.fromkeys(quotes),
         file=f"signatures/{name}.yaml",
     )
