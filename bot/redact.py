@@ -27,15 +27,42 @@ _BARE = rb"(?!\[redacted\])[^\s\"'\\,;&(){}\[\]<>]++"
 # A name that says "secret": PASSWORD always; TOKEN and KEY only as the end of a longer name (see `_telling`).
 _LOUD = rb"password|passwd|passphrase|secret|credentials?"
 _QUIET = rb"token|key|pwd"
-_HARMLESS = re.compile(
+_SWITCH = (b"true", b"false", b"none", b"null")
+
+
+class _Pattern:
+    """A pattern that is compiled at its first use: a start uses few of them."""
+
+    __slots__ = ("_flags", "_made", "_source")
+
+    def __init__(self, source: bytes, flags: int = re.IGNORECASE) -> None:
+        self._source, self._flags = source, flags
+        self._made: re.Pattern[bytes] | None = None
+
+    def made(self) -> re.Pattern[bytes]:
+        if self._made is None:
+            self._made = re.compile(self._source, self._flags)
+        return self._made
+
+    def sub(self, replace: Callable[[_Match], bytes], data: bytes) -> bytes:
+        return self.made().sub(replace, data)
+
+    def search(self, data: bytes) -> _Match | None:
+        return self.made().search(data)
+
+    def match(self, data: bytes) -> _Match | None:
+        return self.made().match(data)
+
+
+_HARMLESS = _Pattern(
     rb"(?:^|[_.-])(?:eos|bos|pad|unk|sep|cls|mask|eot|eom|image|video|audio|special|stop|next|last|first|per|cache|dict|state|config|hash|sort|group"
     rb"|routing|idempotency|primary|foreign|partition|public|block|layer|param|weight|kv|num|prompt|output|input|max|min|draft|topology|label|prefix"
-    rb"|start|end|tool|think|registry|lookup|index|row|map|object|resource|node|metric)[_.-]$"
+    rb"|start|end|tool|think|registry|lookup|index|row|map|object|resource|node|metric)[_.-]$",
+    0,
 )
-_GLUED = re.compile(rb"(?:api|auth|access|secret|private|bearer|refresh|session|service|client|encryption|signing|ssh|account|license|security)$")
-_NAME_TAIL = re.compile(rb"[A-Za-z0-9_.-]*\Z")
-_SWITCH = (b"true", b"false", b"none", b"null")
-_SMALL_NUMBER = re.compile(rb"(?:\d{1,7}|true|false|none|null)\Z", re.IGNORECASE)
+_GLUED = _Pattern(rb"(?:api|auth|access|secret|private|bearer|refresh|session|service|client|encryption|signing|ssh|account|license|security)$", 0)
+_NAME_TAIL = _Pattern(rb"[A-Za-z0-9_.-]*\Z", 0)
+_SMALL_NUMBER = _Pattern(rb"(?:\d{1,7}|true|false|none|null)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +73,7 @@ class _Rule:
     """
 
     anchors: tuple[bytes, ...]
-    pattern: re.Pattern[bytes]
+    pattern: _Pattern
     replace: Callable[[_Match], bytes]
     hint: bytes | None = None
 
@@ -123,10 +150,6 @@ def _string_after(match: _Match) -> bytes:
     return match.group(1) + _blank(match.group(2))
 
 
-def _compile(pattern: bytes, flags: int = re.IGNORECASE) -> re.Pattern[bytes]:
-    return re.compile(pattern, flags)
-
-
 _HINT_NAMES = rb"(?:" + _LOUD + rb"|" + _QUIET + rb")(?:_[a-z0-9]{1,8})?\\?[\"']?[ \t]{0,4}[=:]"
 _HINT_STRING = rb"\\?[\"']?[ ]{0,2}[:=][ ]{0,2}\\?[\"']"
 _ENV_NAME = rb"(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})"
@@ -134,7 +157,7 @@ _ENV_NAME = rb"(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})"
 _RULES: Sequence[_Rule] = (
     _Rule(
         (b"private key-----",),
-        _compile(
+        _Pattern(
             rb"(-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)((?!\[redacted\])(?:(?:[^\"'{}<>-]|-(?!----)){0,16384}+(?=-----END [A-Z ]{0,20}PRIVATE KEY-----)|(?:\s*[A-Za-z0-9+/=]{16,})*+))"
             rb"(-----END [A-Z ]{0,20}PRIVATE KEY-----)?",
             0,
@@ -143,48 +166,48 @@ _RULES: Sequence[_Rule] = (
         hint=b"",
     ),
     # Tokens by their form
-    _Rule((b"hf_",), _compile(rb"hf_[A-Za-z0-9]{16,}", 0), _whole),
-    _Rule((b"xox", b"xapp-"), _compile(rb"(?:xox[a-z](?:\.xox[a-z])?|xapp)-[A-Za-z0-9.-]{8,}", 0), _whole),
-    _Rule((b"hooks.slack.com",), _compile(rb"(hooks\.slack\.com/[a-z]{1,20}/)[A-Za-z0-9/_-]{8,}"), _after_first_group),
-    _Rule((b"sk-",), _compile(rb"(?<![A-Za-z0-9_-])sk-[A-Za-z0-9_-]{16,}", 0), _whole),
-    _Rule((b"nvapi-",), _compile(rb"nvapi-[A-Za-z0-9_-]{16,}", 0), _whole),
-    _Rule((b"dapi",), _compile(rb"\bdapi[0-9a-f]{32}(?:-\d)?", 0), _whole),
-    _Rule((b"akia", b"asia"), _compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", 0), _whole),
-    _Rule((b"aiza",), _compile(rb"\bAIza[0-9A-Za-z_-]{35}", 0), _whole),
-    _Rule((b"ghp_", b"gho_", b"ghs_", b"ghu_", b"ghr_", b"github_pat_"), _compile(rb"\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}", 0), _whole),
-    _Rule((b"glpat-",), _compile(rb"glpat-[A-Za-z0-9_.-]{16,}", 0), _whole),
-    _Rule((b"eyj",), _compile(rb"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?", 0), _whole),
+    _Rule((b"hf_",), _Pattern(rb"hf_[A-Za-z0-9]{16,}", 0), _whole),
+    _Rule((b"xox", b"xapp-"), _Pattern(rb"(?:xox[a-z](?:\.xox[a-z])?|xapp)-[A-Za-z0-9.-]{8,}", 0), _whole),
+    _Rule((b"hooks.slack.com",), _Pattern(rb"(hooks\.slack\.com/[a-z]{1,20}/)[A-Za-z0-9/_-]{8,}"), _after_first_group),
+    _Rule((b"sk-",), _Pattern(rb"(?<![A-Za-z0-9_-])sk-[A-Za-z0-9_-]{16,}", 0), _whole),
+    _Rule((b"nvapi-",), _Pattern(rb"nvapi-[A-Za-z0-9_-]{16,}", 0), _whole),
+    _Rule((b"dapi",), _Pattern(rb"\bdapi[0-9a-f]{32}(?:-\d)?", 0), _whole),
+    _Rule((b"akia", b"asia"), _Pattern(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", 0), _whole),
+    _Rule((b"aiza",), _Pattern(rb"\bAIza[0-9A-Za-z_-]{35}", 0), _whole),
+    _Rule((b"ghp_", b"gho_", b"ghs_", b"ghu_", b"ghr_", b"github_pat_"), _Pattern(rb"\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}", 0), _whole),
+    _Rule((b"glpat-",), _Pattern(rb"glpat-[A-Za-z0-9_.-]{16,}", 0), _whole),
+    _Rule((b"eyj",), _Pattern(rb"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?", 0), _whole),
     _Rule(
         (b"bearer ", b"basic ", b"token token="),
-        _compile(rb"\b(Bearer\s{1,3}|Basic\s{1,3}(?=[A-Za-z0-9+/]{8,}={0,2}(?![a-z]*\b ))|Token token=)(?!\[redacted\])[A-Za-z0-9._~+/=:-]{8,}"),
+        _Pattern(rb"\b(Bearer\s{1,3}|Basic\s{1,3}(?=[A-Za-z0-9+/]{8,}={0,2}(?![a-z]*\b ))|Token token=)(?!\[redacted\])[A-Za-z0-9._~+/=:-]{8,}"),
         _after_first_group,
     ),
-    _Rule((b"cookie: ",), _compile(rb"(cookie: )(?!\[redacted\])[^\s\"'\\][^\r\n\"'\\]*"), _after_first_group),
+    _Rule((b"cookie: ",), _Pattern(rb"(cookie: )(?!\[redacted\])[^\s\"'\\][^\r\n\"'\\]*"), _after_first_group),
     # Addresses
-    _Rule((b"://",), _compile(rb"(://[^\s/@:\"'\\]{0,128}:)(?!\[redacted\]@)[^\s/@\"'\\]{1,512}(?=@)"), _after_first_group),
-    _Rule((b"://",), _compile(rb"(://)[A-Za-z0-9_-]{20,}(?=@)"), _after_first_group),
-    _Rule((b"signature=", b"sig="), _compile(rb"([?&](?:x-[a-z]{3,4}-)?sig(?:nature)?=)[A-Za-z0-9%+/=_-]{16,}"), _after_first_group),
+    _Rule((b"://",), _Pattern(rb"(://[^\s/@:\"'\\]{0,128}:)(?!\[redacted\]@)[^\s/@\"'\\]{1,512}(?=@)"), _after_first_group),
+    _Rule((b"://",), _Pattern(rb"(://)[A-Za-z0-9_-]{20,}(?=@)"), _after_first_group),
+    _Rule((b"signature=", b"sig="), _Pattern(rb"([?&](?:x-[a-z]{3,4}-)?sig(?:nature)?=)[A-Za-z0-9%+/=_-]{16,}"), _after_first_group),
     # By name
     _Rule(
         (b'"value',),
-        _compile(rb'"name"\s*:\s*"' + _ENV_NAME + rb'"\s*,\s*"value"\s*:\s*(?P<value>' + _DOUBLE + rb")"),
+        _Pattern(rb'"name"\s*:\s*"' + _ENV_NAME + rb'"\s*,\s*"value"\s*:\s*(?P<value>' + _DOUBLE + rb")"),
         _env_pair,
         hint=b"",
     ),
     _Rule(
         (b'\\"value',),
-        _compile(rb'\\"name\\"\s*:\s*\\"' + _ENV_NAME + rb'\\"\s*,\s*\\"value\\"\s*:\s*(?P<value>' + _NESTED + rb")"),
+        _Pattern(rb'\\"name\\"\s*:\s*\\"' + _ENV_NAME + rb'\\"\s*,\s*\\"value\\"\s*:\s*(?P<value>' + _NESTED + rb")"),
         _env_pair,
     ),
     _Rule(
         (b"value:",),
-        _compile(rb"name:[ \t]*[\"']?" + _ENV_NAME + rb"[\"']?[ \t]*\r?\n[ \t]*value:[ \t]*(?P<value>" + _STRING + rb"|" + _BARE + rb")"),
+        _Pattern(rb"name:[ \t]*[\"']?" + _ENV_NAME + rb"[\"']?[ \t]*\r?\n[ \t]*value:[ \t]*(?P<value>" + _STRING + rb"|" + _BARE + rb")"),
         _env_pair,
         hint=b"",
     ),
     _Rule(
         (b"--",),
-        _compile(
+        _Pattern(
             rb"(--[a-z_-]{0,40}(?:api[-_]key|token|password|secret|credentials?)(?:=|[ \t]{1,4}|\\?[\"'],[ \t]{0,200}\\?[\"'])[\"']?)(?!-)(" + _BARE + rb")"
         ),
         _flag,
@@ -192,13 +215,13 @@ _RULES: Sequence[_Rule] = (
     ),
     _Rule(
         (b'key",', b'token",', b'password",', b'secret",'),
-        _compile(rb"(--[a-z_-]{0,40}(?:api[-_]key|token|password|secret)\",\s{0,200}\")(?!-)(" + _BARE + rb")"),
+        _Pattern(rb"(--[a-z_-]{0,40}(?:api[-_]key|token|password|secret)\",\s{0,200}\")(?!-)(" + _BARE + rb")"),
         _flag,
         hint=b"",
     ),
     _Rule(
         (b"token", b"key", b"pwd", b"passw", b"passphrase", b"secret", b"credential"),
-        _compile(
+        _Pattern(
             rb"(?P<word>" + _LOUD + rb"|" + _QUIET + rb")(?P<rest>(?:_(?:id|base64|b64|file|value|hash|[0-9]{1,3}))?\\?[\"']?[ \t]{0,4}[=:][ \t]{0,4})"
             rb"(?P<value>" + _STRING + rb"|\[\s{0,80}" + _STRING + rb"(?:\s{0,80},\s{0,80}" + _STRING + rb"){0,16}\s{0,80}\]|" + _BARE + rb")"
         ),
@@ -208,13 +231,13 @@ _RULES: Sequence[_Rule] = (
     # Prompts and answers in request logs
     _Rule(
         (b"prompt",),
-        _compile(rb"((?<!per_)prompt(?:_text)?\\?[\"']?[ ]{0,2}[:=][ ]{0,2})(" + _STRING + rb")"),
+        _Pattern(rb"((?<!per_)prompt(?:_text)?\\?[\"']?[ ]{0,2}[:=][ ]{0,2})(" + _STRING + rb")"),
         _string_after,
         hint=rb"prompt(?:_text)?" + _HINT_STRING,
     ),
     _Rule(
         (b"content", b"text", b"input", b"output", b"arguments"),
-        _compile(
+        _Pattern(
             rb"((?<![a-z0-9_.-])(?:content|reasoning_content|text|generated_text|input|input_text|output|output_text|arguments)\\?[\"']?[ ]{0,2}[:=][ ]{0,2})("
             + _STRING
             + rb")"
@@ -224,7 +247,7 @@ _RULES: Sequence[_Rule] = (
     ),
     _Rule(
         (b"token_ids",),
-        _compile(rb"(token_ids\\?[\"']?[ ]{0,2}[:=][ ]{0,2}(?:array\(|tensor\()?\[)[\d, ]{1,}(?:\]|(?=\n)|\Z)"),
+        _Pattern(rb"(token_ids\\?[\"']?[ ]{0,2}[:=][ ]{0,2}(?:array\(|tensor\()?\[)[\d, ]{1,}(?:\]|(?=\n)|\Z)"),
         lambda match: match.group(1) + MARK[1:],
     ),
 )
@@ -306,11 +329,11 @@ def _lines_at(data: bytes, ends: list[int]) -> Iterator[tuple[int, int]]:
 # A string that is a document itself (a manifest in an annotation) is treated as one.
 
 _DEEPEST = 3
-_LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_LITERAL = _Pattern(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _PROMPT_KEYS = frozenset(
     {"prompt", "prompt_text", "content", "reasoning_content", "text", "generated_text", "input", "input_text", "output", "output_text", "arguments"}
 )
-_LAST_WORD = re.compile(rb"(.*?)(" + _LOUD + rb"|" + _QUIET + rb")(?:_(?:id|base64|b64|value|[0-9]{1,3}))?\Z", re.DOTALL)
+_LAST_WORD = _Pattern(rb"(.*?)(" + _LOUD + rb"|" + _QUIET + rb")(?:_(?:id|base64|b64|value|[0-9]{1,3}))?\Z", re.DOTALL)
 _SECRET_FLAG = re.compile(r"--[a-z_-]{0,40}(?:api[-_]key|token|password|secret|credentials?)\Z", re.IGNORECASE)
 
 

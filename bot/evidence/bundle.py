@@ -3,12 +3,9 @@
 Compressed files (gzip, zstd) are opened by their first bytes, whatever they are called.
 """
 
-import gzip
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -47,6 +44,8 @@ def open_path(path: str) -> Bundle:
 
 def write(bundle: Bundle, folder: Path, meta: Mapping[str, Any]) -> None:
     """Writes the files of a bundle and `bundle.json` (`meta`, plus the gaps) into `folder`, which is made when it is missing. Raises BadInput."""
+    import shutil  # here and below not at the top: a start needs none of them
+
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, file in bundle.files.items():
@@ -116,6 +115,8 @@ def _opened(place: Path) -> BinaryIO:
     head = plain.read(4)
     plain.seek(0)
     if head[:2] == b"\x1f\x8b":
+        import gzip
+
         return cast(BinaryIO, gzip.GzipFile(fileobj=plain))
     if head == b"\x28\xb5\x2f\xfd":
         import zstandard
@@ -125,6 +126,9 @@ def _opened(place: Path) -> BinaryIO:
 
 
 def _from_stdin() -> Bundle:
+    import shutil
+    import tempfile
+
     kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the bundle
     shutil.copyfileobj(sys.stdin.buffer, kept, 2**20)
     kept.seek(0)
