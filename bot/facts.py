@@ -304,6 +304,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "ray_status.gpu_used": ("float", "GPUs of the Ray cluster in use"),
     "ray_status.gpu_demand": ("float", "GPUs that something waits for"),
     "ray_status.gpus_missing": ("bool", "more is asked for than there is"),
+    "ray_status.serve": ("text", "the worst application's status in Ray Serve: RUNNING, DEPLOYING, DEPLOY_FAILED, UNHEALTHY, ..."),
+    "ray_status.serve_starting": ("int", "replicas of Ray Serve that have not started"),
     "ray_status.demand": ("text", "what waits: task, placement group, placement group on one node"),
     "ray_status.nodes": ("int", "nodes of the Ray cluster"),
     "ray_status.failure": ("text", "a failed node that the autoscaler lists"),

@@ -175,21 +175,21 @@ def _container(index: int, kind: str, spec: Node, status: Node, pod: Node, facts
     add("name", spec.text("name") or status.text("name") or "?", name)
     add("kind", kind, name)
     add("image", spec.text("image") or status.text("image"), spec.at("image") or status.at("image"))
-    _resources(spec, status, add)
+    _resources(spec, status, pod, add)
     _looks(kind, spec, status, add)
     _probes(spec, add)
     _shm(spec, pod, add)
     _state(status, add)
 
 
-def _resources(spec: Node, status: Node, add: _Add) -> None:
-    """Limits as they are now (a resize changes the status, not the spec), else as asked for."""
+def _resources(spec: Node, status: Node, pod: Node, add: _Add) -> None:
+    """Limits as they are now (a resize changes the status, not the spec), else as asked for, else those of the whole pod."""
     for name, group, key in (
         ("memory_limit", "limits", "memory"),
         ("memory_request", "requests", "memory"),
         ("storage_limit", "limits", "ephemeral-storage"),
     ):
-        node = status.at("resources", group, key) or spec.at("resources", group, key)
+        node = status.at("resources", group, key) or spec.at("resources", group, key) or pod.at("spec", "resources", group, key)
         add(name, node.size(), node)
     for name, group in (("cpu_limit", "limits"), ("cpu_request", "requests")):
         node = status.at("resources", group, "cpu") or spec.at("resources", group, "cpu")

@@ -1,4 +1,4 @@
-"""`ray_status.txt`: `ray status` (both autoscaler versions). What the cluster has, uses and is asked for; not why.
+"""`ray_status.txt`: `ray status` (both autoscaler versions), and `serve status`. What the cluster has, uses and is asked for; not why.
 
 Facts: `ray_status.<name>`; sizes in bytes, GPUs as numbers.
 """
@@ -6,6 +6,7 @@ Facts: `ray_status.<name>`; sizes in bytes, GPUs as numbers.
 import re
 from collections.abc import Callable
 
+from bot.evidence import serve_status
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, sections
 from bot.model import Fact, Gap, Value
@@ -68,6 +69,8 @@ def read(data: bytes, source: str) -> Reading:
                 emit("failure", text[:200], line)
             _phrases(text, line, emit)
     _demanded(demands, emit)
+    for fact in serve_status.facts([line for section in sections(data) for line in section.lines], source):
+        facts[fact.name] = fact
     if not facts:
         return Reading(gaps=(Gap(source, "no ray status in it", "how many GPUs the Ray cluster has and what waits for them"),))
     return Reading(tuple(facts.values()), ("ray_status.",) if "ray_status.looked" in facts else ())

@@ -160,3 +160,11 @@ def test_error_in_the_indented_text_of_serve_status_outranks_a_log_without_one()
     found = diagnose({"ray_status.txt": status_text, "container.log": "INFO 01-14 serve 1 -- Deployed app 'llm'\n"})
     assert found.cause == "application_error"
     assert [(quote.source, quote.line) for quote in found.evidence][:1] == [("ray_status.txt", 6)]
+
+
+@pytest.mark.parametrize(("application", "cause"), [("RUNNING", "healthy"), ("DEPLOY_FAILED", "unknown")])
+def test_serve_status_without_an_error_says_how_the_worst_application_is(application: str, cause: str) -> None:
+    text = f"$ serve status\napplications:\n  a:\n    status: RUNNING\n    deployments:\n      d:\n        status: HEALTHY\n  b:\n    status: {application}\n    message: ''\n"
+    found = diagnose({"ray_status.txt": text})
+    assert found.cause == cause
+    assert [(quote.source, quote.line) for quote in found.evidence][:1] == [("ray_status.txt", 9 if application != "RUNNING" else 4)]

@@ -88,3 +88,10 @@ def test_facts_quote_the_line_that_they_stand_in() -> None:
     assert reason.place is not None
     assert reason.place.line is not None
     assert text.split("\n")[reason.place.line - 1].strip() == reason.place.quote == '"reason": "OOMKilled",'
+
+
+def test_limit_of_the_whole_pod_holds_for_a_container_without_one() -> None:
+    whole = pod([container(limit=None)], spec={"resources": {"limits": {"memory": "48Gi"}}})
+    assert facts(whole).get("pod.container.0.memory_limit") == 48 * 2**30
+    own = pod([container(limit="8Gi")], spec={"resources": {"limits": {"memory": "48Gi"}}})
+    assert facts(own).get("pod.container.0.memory_limit") == 8 * 2**30
