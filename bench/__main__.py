@@ -1,14 +1,16 @@
-"""`python -m bench [start-up] [throughput] [scan] [burying]`: runs the named measurements, all of them without a name."""
+"""`python -m bench [start-up] [throughput] [scan] [burying]`: runs the named measurements, all of them without a name. `python -m bench kills --help` is apart."""
 
 import argparse
 import sys
 
-from bench import burying, scan, start_up, throughput
+from bench import burying, kills, scan, start_up, throughput
 
 MEASUREMENTS = {"start-up": start_up.measure, "throughput": throughput.measure, "scan": scan.measure, "burying": burying.measure}
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["kills"]:  # minutes long and with options of its own: never among "all of them"
+        return kills.main(sys.argv[2:])
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Measure start-up, throughput, the log scan and answers to buried logs; prints ratios within this run."
     )

@@ -155,7 +155,7 @@ class _Session(paramiko.ServerInterface):
             channel.sendall_stderr(stderr)
             channel.send_exit_status(status)
             channel.close()
-        except OSError:
+        except (OSError, EOFError):
             return  # the other side went away first
 
 

@@ -1,4 +1,4 @@
-"""A whole bot in a process of its own, for a test that kills it with -9: `python -m tests.walk.killed_bot FOLDER`.
+"""A whole bot in a process of its own, for a test that kills it with -9 (`tests/walk/killing.py`).
 
 Store, queue, audit trail and use-cases are the real ones. The cluster and the chat live in a database of their own that outlives the bot, as the real
 ones do: what arrived there has arrived, also when the bot never learned of it.
@@ -6,7 +6,6 @@ ones do: what arrived there has arrived, also when the bot never learned of it.
 
 import itertools
 import random
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,13 +30,14 @@ SCHEMA = (
     """,
 )
 SLOW_S = 0.04
+STEPS = 3
 
 
 class OutsideWorld(SmallWorld):
     """The small world, kept outside of the process. Every call takes a moment before and after, so that a kill may hit any point."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(steps=3)
+        super().__init__(steps=STEPS)
         self.database = Database(folder / "world.db")
         self.database.migrate("world", SCHEMA)
         self._random = random.Random()
@@ -124,13 +124,3 @@ class Bot:
         self.cases.bind(self.queue)
         self.queue.start()
         self.cases.resume()
-
-
-def main() -> None:
-    Bot(Path(sys.argv[1])).run()
-    print("runs", flush=True)
-    time.sleep(600)
-
-
-if __name__ == "__main__":
-    main()

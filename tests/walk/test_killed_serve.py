@@ -1,116 +1,15 @@
-"""`oombot serve`, killed with -9 while it works against the whole sandbox: real clients, real Slack app, rollouts with one GPU. The cluster counts the writes."""
+"""`oombot serve`, killed with -9 while it works against the whole sandbox. The cluster counts the writes; `python -m bench kills` kills it more often."""
 
-import os
-import random
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-import yaml
 
-from bot.audit import AuditTrail, load_key
-from bot.clients.sqlite import Database
-from bot.clock import SystemClock
-from bot.lifecycle import RESTING
-from bot.model import Case, State
-from bot.sandbox.demo.incidents import NAMESPACE
-from bot.sandbox.demo.world import CHANNEL, World
-from bot.store.sqlite import SqliteStore
-
-ROOT = Path(__file__).parents[2]
-ASKS, APPLIES, APPROVES = "U01ANA", "U02JO", "U03WEI"
-WITHIN_S = 120
-
-
-class Outside:
-    """The sandbox, and a bot in a process of its own that is killed `kills` times."""
-
-    def __init__(self, seed: int, kills: int) -> None:
-        self.world = World()
-        self._random, self._left = random.Random(seed), kills
-        self._bot: subprocess.Popen[str] | None = None
-        self._until = 0.0
-
-    def start(self) -> None:
-        world = self.world
-        for part in (world.slack, world.pagerduty, world.cluster, world.nodes):
-            part.start()
-        incident = world.incident("chat")
-        world.cluster.apply(incident.manifest, history=incident.history)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        settings = world.settings()
-        values: dict[str, Any] = settings.model_dump(mode="json", exclude={"audit_key": True, "pagerduty": True})
-        values["http"]["port"] = port
-        values["slack"] |= {"bot_token": world.slack.bot_token, "signing_secret": world.slack.signing_secret, "app_token": ""}
-        (world.folder / "oombot.yaml").write_text(yaml.safe_dump(values))
-        world.slack.connect(f"http://127.0.0.1:{port}/slack/events")
-        self.store = SqliteStore(Database(settings.data_dir / "oombot.db"))
-        self.data = settings.data_dir
-
-    def keep_it_running(self) -> None:
-        if self._bot is None:
-            environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMBOT_")} | {"PYTHONPATH": str(ROOT)}
-            self._bot = subprocess.Popen([sys.executable, "-m", "bot", "serve"], cwd=self.world.folder, env=environ, stderr=subprocess.PIPE, text=True)
-            assert self._bot.stderr is not None
-            said = self._bot.stderr.readline()
-            assert "oombot: ready" in said, said + self._bot.communicate(timeout=30)[1]
-            self._until = time.monotonic() + self._random.uniform(0.2, 2.0)
-        elif self._left and time.monotonic() >= self._until:
-            self._left -= 1
-            self.kill()
-
-    def kill(self) -> None:
-        if self._bot is not None:
-            self._bot.send_signal(signal.SIGKILL)
-            self._bot.wait()
-            assert self._bot.stderr is not None
-            self._bot.stderr.close()
-            self._bot = None
-
-    def end(self) -> None:
-        self.kill()
-        for part in (self.world.nodes, self.world.cluster, self.world.pagerduty, self.world.slack):
-            part.stop()
-
-    # -------------------------------------------------------- what people do
-
-    def case(self) -> Case | None:
-        found = self.store.recent(1)
-        return found[0] if found else None
-
-    def until(self, look: Callable[[], bool], act: Callable[[], object] = lambda: None) -> None:
-        """Goes on (acting now and then, as people do whose click did not get through) until `look` is content."""
-        end, again = time.monotonic() + WITHIN_S, 0.0
-        while not look():
-            assert time.monotonic() < end, self.case()
-            self.keep_it_running()
-            if time.monotonic() >= again:
-                act()
-                again = time.monotonic() + 2
-            time.sleep(0.02)
-
-    def click(self, person: str, verb: str) -> None:
-        for message in reversed(self.world.slack.messages(CHANNEL)):
-            for block in message.blocks:
-                for element in block.get("elements", ()):
-                    if element.get("action_id", "").startswith(f"oom.press.{verb}"):
-                        self.world.slack.click(person, CHANNEL, message.ts, element["action_id"])
-                        return
-
-    def deployment(self) -> dict[str, Any]:
-        return next(one for one in self.world.cluster.objects("apps/v1", "Deployment", NAMESPACE) if one["metadata"]["name"] == "chat")
+from tests.walk.killed_serve import Outside
 
 
 @pytest.fixture
 def outside() -> Iterator[Outside]:
-    outside = Outside(seed=7, kills=5)
+    outside = Outside(seed=7, kills=2)
     try:
         outside.start()
         yield outside
@@ -118,35 +17,7 @@ def outside() -> Iterator[Outside]:
         outside.end()
 
 
-def in_state(outside: Outside, *states: State) -> Callable[[], bool]:
-    def look() -> bool:
-        case = outside.case()
-        return case is not None and case.state in states
-
-    return look
-
-
-def test_a_bot_that_is_killed_all_the_time_applies_once_and_undoes_once(outside: Outside) -> None:
-    before = outside.deployment()
-    asked: list[int] = []
-
-    def ask() -> None:
-        if outside.case() is None:
-            asked.append(outside.world.slack.command(ASKS, CHANNEL, f"check deploy/chat -n {NAMESPACE}").status)
-
-    outside.until(in_state(outside, State.DIAGNOSED), ask)
-    for verb, end in (("apply", State.VERIFIED), ("undo", State.UNDONE)):
-        outside.until(in_state(outside, State.AWAITING_APPROVAL), lambda verb=verb: outside.click(APPLIES, verb))
-        elsewhere = [state for state in RESTING if state is not State.VERIFIED or verb == "undo"]
-        outside.until(in_state(outside, end, *elsewhere), lambda: in_state(outside, State.AWAITING_APPROVAL)() and outside.click(APPROVES, "approve"))
-        case = outside.case()
-        assert case is not None
-        assert case.state is end, case
-    after = outside.deployment()
-    assert after["spec"] == before["spec"]
-    assert after["metadata"]["generation"] - before["metadata"]["generation"] == 3  # apply; undo; the strategy once the undo's rollout is through
-    outside.until(lambda: any("Undone" in message.shown for message in outside.world.slack.messages(CHANNEL)))
-    purposes = [str(message.metadata) for message in outside.world.slack.messages(CHANNEL) if message.metadata]
-    assert sorted(set(purposes)) == sorted(purposes)
-    trail = AuditTrail(outside.data / "audit.jsonl", load_key(outside.data / "audit.key"), SystemClock(), outside.store)
-    assert trail.verify() == []
+def test_a_bot_that_is_killed_while_it_works_applies_once_and_undoes_once(outside: Outside) -> None:
+    tally = outside.go()
+    assert tally.wrong == []
+    assert (tally.writes, tally.kills) == (3, 2)  # apply; undo; the strategy once the undo's rollout is through

@@ -1,0 +1,110 @@
+"""`python -m bench kills [--points N] [--serve N] [--real N] [--seed S] [--side-by-side J]`: the bot is killed with -9 at seeded random moments, again and again.
+
+Points are kills. Most are in the small world of tests/walk (real use-cases, store, queue and audit trail; a cluster that counts its writes), some are of
+`oombot serve` against the whole sandbox, and some of it against the real API server. After each round: is the end right, was each write done once, is
+nothing said twice, is the audit trail whole?
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
+
+from bot.sandbox.demo.world import SCALE, Cluster
+from tests.walk.killed_serve import Outside
+from tests.walk.killing import Round, Tally
+
+AS_MANY_AS_IT_TAKES = 10_000
+A_ROUND = 8  # kills of `oombot serve` within one round
+
+
+def main(argv: list[str]) -> int:
+    """0 when nothing was wrong, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m bench kills", description=(__doc__ or "").partition("\n\n")[2].strip())
+    parser.add_argument("--points", type=int, default=1000, help="kills in the small world (default 1000)")
+    parser.add_argument("--serve", type=int, default=0, help="kills of `oombot serve` against the sandbox (default 0)")
+    parser.add_argument("--real", type=int, default=0, help="kills of `oombot serve` against the real API server (default 0; needs `make control-plane`)")
+    parser.add_argument("--seed", type=int, default=1, help="the first round's seed; each round takes the next")
+    parser.add_argument("--side-by-side", type=int, default=2, help="rounds in the small world at a time (default 2)")
+    asked = parser.parse_args(argv)
+    lanes: list[tuple[str, int, Callable[[int], Tally], int]] = [
+        ("small world", asked.points, small, asked.side_by_side),
+        ("serve", asked.serve, serve, 1),
+        ("real API server", asked.real, real, 1),
+    ]
+    wrong = 0
+    for name, points, play, width in lanes:
+        if points:
+            wrong += _lane(name, points, play, asked.seed, width)
+    return 1 if wrong else 0
+
+
+def _lane(name: str, points: int, play: Callable[[int], Tally], seed: int, width: int) -> int:
+    """Rounds until there are as many kills as asked for; prints the figures and what was wrong, and gives how many things were."""
+    began, whole, rounds = time.monotonic(), Tally(), 0
+    for number, tally in _rounds(points, play, seed, width, whole):
+        rounds += 1
+        whole.kills += tally.kills
+        whole.writes += tally.writes
+        whole.at += tally.at
+        whole.wrong += [f"seed {number}: {each}" for each in tally.wrong]
+    took = time.monotonic() - began
+    print(f"{name:16}{whole.kills} kills in {rounds} rounds, {whole.writes} writes arrived, {len(whole.wrong)} wrong; {took:.0f} s, seeds {seed} to {seed + rounds - 1}")
+    print(f"{'':16}killed while: {_shares(whole.at)}")
+    for each in whole.wrong:
+        print(f"{'':16}WRONG {each}", file=sys.stderr)
+    return len(whole.wrong)
+
+
+def _rounds(points: int, play: Callable[[int], Tally], seed: int, width: int, whole: Tally) -> Iterator[tuple[int, Tally]]:
+    with ThreadPoolExecutor(width) as pool:
+        running = [(seed + ahead, pool.submit(play, seed + ahead)) for ahead in range(width)]
+        number = seed + width
+        while running:
+            this, future = running.pop(0)
+            yield this, _outcome(future.result)
+            if whole.kills < points:
+                running.append((number, pool.submit(play, number)))
+                number += 1
+
+
+def _outcome(result: Callable[[], Tally]) -> Tally:
+    try:
+        return result()
+    except (TimeoutError, AssertionError) as wrong:
+        return Tally(wrong=[f"{type(wrong).__name__}: {wrong}"])
+
+
+def _shares(at: Counter[str]) -> str:
+    return ", ".join(f"{state} {count}" for state, count in at.most_common())
+
+
+# ---------------------------------------------------------------- the lanes
+
+
+def small(seed: int) -> Tally:
+    with tempfile.TemporaryDirectory(prefix="oombot-kills-") as folder:
+        return Round(Path(folder), seed, AS_MANY_AS_IT_TAKES).go()
+
+
+def serve(seed: int) -> Tally:
+    return _played(Outside(seed, A_ROUND))
+
+
+def real(seed: int) -> Tally:
+    from tests.cluster.real_cluster import RealCluster
+
+    return _played(Outside(seed, A_ROUND, lambda world: cast(Cluster, RealCluster([world.incident("chat").node], scale=SCALE))))
+
+
+def _played(outside: Outside) -> Tally:
+    try:
+        outside.start()
+        return outside.go()
+    finally:
+        outside.end()

@@ -1,0 +1,150 @@
+"""Rounds of check, apply and undo in the small world, through a bot that is killed with -9 again and again. For a test (a few kills) and for the bench (many).
+
+Each bot is a process of its own, made by a fork server that has everything imported already, so that a kill costs milliseconds. What must hold at the
+end is looked at from outside: in the world that outlives the bot, which counts each write that arrived.
+"""
+
+import logging
+import multiprocessing
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from bot.lifecycle import RESTING
+from bot.model import Actor, Case, Press, Request, State, TargetQuery
+from tests.walk.killed_bot import STEPS, Bot
+from tests.walk.world import ANA, JO, OPS, WEI
+
+WITHIN_S = 120
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.walk.killed_bot"])
+
+
+@dataclass
+class Tally:
+    """What a round came to. `at`: in which state the Case was when the bot was killed; `wrong`: what must not be."""
+
+    kills: int = 0
+    writes: int = 0
+    at: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def live(folder: str, ready: Connection) -> None:
+    """A bot's process."""
+    logging.disable(logging.CRITICAL)
+    Bot(Path(folder)).run()
+    ready.send("runs")
+    time.sleep(600)
+
+
+class Killer:
+    """Starts the bot, and kills it until `kills` are used up."""
+
+    def __init__(self, folder: Path, seed: int, kills: int, state: Callable[[], str], longest_s: float = 0.18) -> None:
+        self._folder, self._random, self._left, self._state, self._longest_s = folder, random.Random(seed), kills, state, longest_s
+        self._bot: BaseProcess | None = None
+        self._until = 0.0
+        self.tally = Tally()
+
+    def keep_it_running(self) -> None:
+        """Called often: starts it when it is dead, kills it when its moment has come."""
+        if self._bot is None:
+            mine, theirs = FORKS.Pipe(duplex=False)
+            self._bot = FORKS.Process(target=live, args=(str(self._folder), theirs), daemon=True)
+            self._bot.start()
+            theirs.close()
+            assert mine.recv() == "runs"
+            mine.close()
+            self._until = time.monotonic() + self._random.uniform(0.005, self._longest_s)
+        elif self._left and time.monotonic() >= self._until:
+            self._left -= 1
+            self.end()
+            self.tally.kills += 1
+            self.tally.at[self._state()] += 1
+
+    def end(self) -> None:
+        if self._bot is not None:
+            self._bot.kill()  # SIGKILL
+            self._bot.join()
+            self._bot.close()
+            self._bot = None
+
+
+class Round:
+    """One case from the request to undone. `folder` is fresh."""
+
+    def __init__(self, folder: Path, seed: int, kills: int) -> None:
+        self.bot = Bot(folder)
+        self.case: Case | None = None
+        self.killer = Killer(folder, seed, kills, lambda: self.now().state.value)
+
+    def now(self) -> Case:
+        found = self.bot.store.get(self.case.id) if self.case else None
+        assert found is not None
+        return found
+
+    def go(self) -> Tally:
+        """Raises TimeoutError when it gets nowhere."""
+        try:
+            query = TargetQuery("chat-old", "pod", "chat-old", "llm")
+            self.case = self.bot.cases.receive(Request("webhook-1", ANA, query, datetime.now(UTC), OPS))
+            self._until(State.DIAGNOSED)
+            for verb, end in (("apply", State.VERIFIED), ("undo", State.UNDONE)):
+                self._click(JO, verb)
+                self._until(State.AWAITING_APPROVAL)
+                self._click(WEI, "approve")
+                reached = self._until(end, *(state for state in RESTING if state is not State.VERIFIED or end is State.UNDONE))
+                if reached.state is not end:
+                    self.killer.tally.wrong.append(f"{verb} ended {reached.state.value}: {reached.trouble}")
+                    return self.killer.tally
+            self._settle()
+            self._look()
+        finally:
+            self.killer.end()
+            self.bot.world.database.close()
+        return self.killer.tally
+
+    def _until(self, *states: State) -> Case:
+        end = time.monotonic() + WITHIN_S
+        while time.monotonic() < end:
+            self.killer.keep_it_running()
+            case = self.now()
+            if case.state in states:
+                return case
+            time.sleep(0.01)
+        raise TimeoutError(f"still {self.now().state} after {WITHIN_S} s: {self.now().trouble}")
+
+    def _click(self, actor: Actor, verb: str) -> None:
+        case = self.now()
+        button = next(one for one in case.buttons if one.verb == verb)
+        self.bot.cases.press(Press(f"p{self.bot.keys()}", button.id, actor, OPS, case.updated_at))
+
+    def _settle(self) -> None:
+        """Until the thread shows the end, and all kills are used up."""
+        end = time.monotonic() + WITHIN_S
+        while self.bot.world.rows("SELECT state FROM messages WHERE purpose = 'top'") != [(State.UNDONE.value,)] and time.monotonic() < end:
+            self.killer.keep_it_running()
+            time.sleep(0.01)
+
+    def _look(self) -> None:
+        """What must hold."""
+        world, tally = self.bot.world, self.killer.tally
+        writes = [what for (what,) in world.rows("SELECT what FROM writes ORDER BY n")]
+        tally.writes = len(writes)
+        for what, found, wanted in (
+            ("writes", writes, [f"{verb}:{step}" for verb in ("apply", "undo") for step in range(STEPS)]),
+            ("value", world.rows("SELECT value FROM value"), [(131072,)]),
+            ("messages that stand twice", world.rows("SELECT purpose FROM messages GROUP BY purpose HAVING count(*) > 1"), []),
+            ("messages", world.rows("SELECT count(*) FROM messages"), [(7,)]),
+            ("refusals", world.rows("SELECT who, key FROM whispers"), []),
+            ("audit trail", [str(one) for one in self.bot.audit.verify()], []),
+        ):
+            if found != wanted:
+                tally.wrong.append(f"{what}: {found} instead of {wanted}")
