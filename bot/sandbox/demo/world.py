@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from bot.app import Application
 from bot.ports import Json
+from bot.remediation.actions import ACTIONS
 from bot.sandbox.cluster import SimulatedCluster
 from bot.sandbox.demo.incidents import NAMESPACE, Incident, incidents, with_addresses
 from bot.sandbox.demo.page import routes
@@ -108,7 +109,7 @@ class World:
             "clusters": [{"name": "sandbox", "default": True, **access}],
             "ssh": self.nodes.settings(),
             "policy": {
-                "actions": ["restart", "set_engine_argument", "set_environment_variable"],
+                "actions": sorted(ACTIONS),
                 "approvers": [{"groups": [APPROVERS], "namespaces": [NAMESPACE]}],
             },
             "timings": {
@@ -116,6 +117,8 @@ class World:
                 "watch_timeout_s": 60,
                 "verification_window_s": 60,
                 "verification_interval_s": 0.7,
+                "aftercare_s": 45,
+                "aftercare_interval_s": 1,
             },
         }
         return Settings.model_validate(values)
