@@ -135,6 +135,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.available_bytes": ("int", "what is left for the cache, printed or from the sum"),
     "budget.weights_estimate_share": ("float", "weights, by the model's name, over the card's size"),
     "engine.weights_estimate_bytes": ("int", "weights on one rank, by the billions in the model's name"),
+    "budget.others_bytes": ("int", "what this version charges to its own budget though others hold it"),
     "budget.rank_spread_bytes": ("int", "how much less the shortest rank has for its cache than the one with the most"),
     "budget.available_negative": ("bool", "what is left for the cache is below zero"),
     # -- the pod (bot/evidence/pod_json.py)
@@ -172,6 +173,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "container.waiting_message": ("text", "and the runtime's or kubelet's message"),
     "container.memory_limit_bytes": ("int", "memory limit of the container: absent when there is none"),
     "container.memory_request_bytes": ("int", "memory request of the container"),
+    "container.started_again": ("bool", "the same pod started it again after this end"),
     "container.quiet_days": ("int", "days that it has run since its last end"),
     "container.end_is_old": ("bool", "it has run and been ready for three days and more since its last end"),
     "container.limit_above_node": ("bool", "the memory limit is larger than the machine's memory"),
@@ -184,6 +186,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "container.shell": ("text", "the first process is a shell: exec (hands on signals), no-exec (keeps them)"),
     "container.shm_volume": ("text", "volume at /dev/shm: memory, other, default (64 MiB)"),
     "container.shm_limit_bytes": ("int", "size of the memory volume at /dev/shm"),
+    "container.liveness_probe": ("text", "kind of its liveness probe"),
     "container.startup_budget_s": ("int", "seconds that the start-up probe waits in all"),
     "container.liveness_budget_s": ("int", "seconds that the liveness probe waits in all"),
     "container.startup_failures": ("int", "failed start-up probes in a row that end the container"),
@@ -259,6 +262,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "termination.at_grace_end": ("bool", "it ended when its grace period did"),
     "termination.after_probe_kill_s": ("int", "seconds from the probe's verdict to the end"),
     "termination.probe_at_grace_end": ("bool", "it ended when the grace period after that verdict did"),
+    "termination.at_startup_budget": ("bool", "it lived as long as its start-up probe allows"),
     "termination.fits_probe_kill": ("bool", "the end lies within that grace period"),
     # -- readings of a node and a container (bot/evidence/node_readings.py)
     "node.memory_total_bytes": ("int", "memory of the machine"),

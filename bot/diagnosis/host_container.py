@@ -43,6 +43,7 @@ def derive(facts: Facts) -> Facts:
     add("running", chosen.text("state") == "running", "state")
     add("never_started", _never_started(chosen), "waiting_reason", "state")
     add("ended", "exit_code" in chosen, "exit_code")
+    add("started_again", chosen.text("end") == "last", "end")
     add("crash_looping", chosen.text("waiting_reason") == "CrashLoopBackOff" or (chosen.number("restarts") or 0) >= 3, "waiting_reason", "restarts")
     add("others", len(containers) - 1, "name")
     since, now = chosen.number("running_since"), _now(facts)

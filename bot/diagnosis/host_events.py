@@ -52,6 +52,8 @@ def _of_this_end(event: Record, facts: Facts) -> bool:
     of somebody else, but for a program like this server's that was taken while the container ran. A quiet pod has lost nobody."""
     finished, last = number(facts, "container.finished_at"), event.number("last_at")
     if finished is None:
+        finished = max((at for other in records(facts, "events") if other.text("kind") in ("stopping", "probe-kill") and (at := other.number("last_at")) is not None), default=None)
+    if finished is None:
         return facts.get("pod.ready") is not True
     if last is None:
         return True
@@ -146,11 +148,20 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
             found.append(Fact("termination.fits_probe_kill", -NEAR <= seconds <= (grace or 30) + 10, event.place("kind")))
         if grace is not None:
             found.append(Fact(f"termination.{'' if event is stop else 'probe_'}at_grace_end", abs(seconds - grace) <= NEAR + 1, event.place("kind")))
+    found += _budget(facts, grace)
     deleted = number(facts, "pod.deleted_at")
     if deleted is not None and stop is None and grace is not None:
         # deletionTimestamp is when the grace period ends
         found.append(Fact("termination.at_grace_end", abs(finished - deleted) <= NEAR + 1, _place(facts, "pod.deleted_at")))
     return found
+
+
+def _budget(facts: Facts, grace: float | None) -> list[Fact]:
+    """Whether it lived exactly as long as its start-up probe allows (and was given time to stop)."""
+    lived, budget, period = number(facts, "container.lifetime_s"), number(facts, "container.startup_budget_s"), number(facts, "container.startup_period_s")
+    if lived is None or not budget:
+        return []
+    return [Fact("termination.at_startup_budget", budget - NEAR <= lived <= budget + (period or 10) + (grace or 30) + NEAR, _place(facts, "container.lifetime_s"))]
 
 
 def _place(facts: Facts, name: str) -> Place | None:

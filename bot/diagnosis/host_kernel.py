@@ -43,7 +43,7 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
     if not kills:
         return None, "none"
     containers = records(facts, "pod.container")
-    uids = {text(facts, "pod.uid"), text(facts, "pod.config_hash")} - {""}
+    uids = {text(facts, "pod.uid"), text(facts, "pod.config_hash")} - {""} or _told_uids(facts)
     if not containers and not uids:
         ours = [kill for kill in kills if SERVER_PROCESS.search(kill.text("task"))]
         newest = (ours or kills)[-1]
@@ -62,6 +62,11 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
         if uids & {kill.text("pod_uid"), kill.text("limit_pod_uid")} or kill.text("container_id") in others:
             return kill, "sibling"
     return _elsewhere(kills, chosen, facts)
+
+
+def _told_uids(facts: Facts) -> set[str]:
+    """The pod of the events, where the pod itself was not read."""
+    return {event.text("uid") for event in records(facts, "events") if event.text("object") == "Pod"} - {""}
 
 
 def _moment(record: Record, facts: Facts) -> float | None:

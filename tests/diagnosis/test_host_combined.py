@@ -129,6 +129,18 @@ SCENES: dict[str, Scene] = {
         {"pod.json": pod([gpu()], [status(last=terminated(137, "OOMKilled"))]), "events.json": events(event("BackOff", "Back-off 1", at="2026-01-14T10:31:00Z"))},
         "container_memory_limit", "memory_limit:raise",
     ),
+    "lived as long as its start-up probe allows": (
+        {"pod.json": pod([gpu(startupProbe={"httpGet": {"port": 8000}, "periodSeconds": 10, "failureThreshold": 186})], dead(143, "Error")), "previous.log": LOADING}, "probe_kill", "probe:relax",
+    ),
+    "stopped in order and started again in the same pod": (
+        {"pod.json": pod([gpu(livenessProbe={"httpGet": {"port": 8000}})], [status(last=terminated(0, "Completed"))]), "previous.log": SERVING + "INFO:     Shutting down\nINFO:     Application shutdown complete.\n"},
+        "probe_kill", "probe:relax",
+    ),
+    "the log before ends while it serves": ({"previous.log": SERVING}, "unknown", ""),
+    "a stranger's kill beside the events of this pod": (
+        {"events.json": probe("Liveness", "context deadline exceeded"), "kernel.log": killed(path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), "pg_dump")},
+        "probe_kill", "probe:relax",
+    ),
     "could not be scheduled at first, runs now": (
         {"pod.json": pod([gpu()], [status(restartCount=0)]), "events.json": events(event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."))}, "healthy unknown", "",
     ),
