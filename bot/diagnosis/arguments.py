@@ -35,7 +35,9 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "model": ("model", "text"),
     "max_seq_len": ("max_model_len", "int"),
 }
-_PAIR = re.compile(r"""['"]?\b([a-z_]{3,40})['"]?\s{0,2}[=:]\s{0,2}(?:'([^']{0,200})'|"([^"]{0,200})"|(\{[^{}]{0,300}\}|[\w./+-]{1,120}))""")
+_PAIR = re.compile(
+    r"""['"]?\b([a-z_]{3,40})['"]?\s{0,2}[=:]\s{0,2}(?:'([^']{0,200})'|"([^"]{0,200})"|(\{[^{}]{0,300}\}|[\w./+-]{1,120}(?![\w./+-]|=)))"""
+)  # "config: model='m'" is no option named config
 ENGINE_ONLY = frozenset(
     {"max_model_len", "model", "dtype", "quantization", "kv_cache_dtype", "enforce_eager", "tensor_parallel_size", "pipeline_parallel_size", "prefix_caching"}
 )

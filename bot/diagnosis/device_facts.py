@@ -218,6 +218,8 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.estimate_share", estimate / total, "vllm.ledger.graph_estimate")
     if estimate is not None and weights is not None:
         derived.add("budget.estimate_over_weights", estimate / max(1, weights), "vllm.ledger.graph_estimate")
+    if ledger.others_bytes:
+        derived.add("budget.others_bytes", ledger.others_bytes, "vllm.ledger.profile_064")
     if ledger.needed_kv_bytes and available is not None:
         derived.add("budget.missing_cache_share", (ledger.needed_kv_bytes - available) / ledger.needed_kv_bytes)
     if free is not None and total and asked is not None:

@@ -106,7 +106,7 @@ class _Draft:
         return tuple(self.values[name] for name in names) if all(name in self.values for name in names) else None
 
     def derive(self, name: str, value: float) -> None:
-        if name not in self.values:
+        if name not in self.values and math.isfinite(value):
             self.values[name] = value if name in ("utilization", "max_concurrency") else round(value)
             self.derived.append(name)
 

@@ -130,7 +130,11 @@ def _course(incident: Incident) -> list[Fact]:
 def _answered(incident: Incident) -> Event | None:
     """A request for an answer of the model that was served: the server is up, though the log begins later than its start."""
     return next(
-        (event for event in reversed(incident.of("vllm.answered_200")) if str(event.fields.get("path", "")).startswith(("v1/", "generate", "invocations"))),
+        (
+            event
+            for event in reversed(incident.of("vllm.answered_200") + incident.of("vllm.refused_request"))
+            if str(event.fields.get("path", "")).startswith(("v1/", "generate", "invocations"))
+        ),
         None,
     )
 

@@ -221,3 +221,25 @@ def test_a_supervisor_that_starts_the_server_again_begins_another_attempt() -> N
     )
     found = diagnose({"container.log": log})
     assert (found.cause, found.certainty) == ("cuda_graph_capture", Certainty.CERTAIN)
+
+
+def test_the_model_is_read_where_it_is_the_first_thing_that_the_configuration_names() -> None:
+    log = (
+        "INFO 09-28 10:10:10 llm_engine.py:72] Initializing an LLM engine with config: model='meta-llama/Llama-2-7b-chat-hf', dtype=torch.float16, max_seq_len=4096, "
+        "tensor_parallel_size=1, quantization=None, seed=0)\n"
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 86.00 MiB (GPU 0; 14.56 GiB total capacity; 14.30 GiB already allocated; 25.60 MiB free; "
+        "14.32 GiB reserved in total by PyTorch)\n"
+    )
+    assert diagnose({"container.log": log}).cause == "weights_too_large"
+    assert diagnose({"container.log": log.replace("Llama-2-7b", "Llama-2-1b")}).cause == "gpu_oom"
+
+
+def test_a_version_that_charges_others_to_itself_is_told_from_a_small_budget() -> None:
+    line = (
+        "INFO 11-18 11:18:00 worker.py:232] Memory profiling results: total_gpu_memory=79.11GiB initial_memory_usage=60.22GiB peak_torch_memory=9.80GiB "
+        "memory_usage_post_profile=60.31GiB non_torch_memory={other}GiB kv_cache_size={left}GiB gpu_memory_utilization=0.40\n"
+        "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.\n"
+    )
+    assert diagnose({"container.log": line.format(other="51.61", left="-29.77")}).cause == "other_process_on_gpu"
+    alone = line.replace("60.22", "30.10").replace("60.31", "30.20").replace("9.80", "31.10").format(other="0.60", left="-0.06")
+    assert diagnose({"container.log": alone}).cause == "kv_cache_too_small"
