@@ -26,10 +26,20 @@ _KINDS = {
     "deploy": "Deployment", "deployment": "Deployment", "deployments": "Deployment", "deployment.apps": "Deployment",
     "sts": "StatefulSet", "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "statefulset.apps": "StatefulSet",
     "ds": "DaemonSet", "daemonset": "DaemonSet", "daemonsets": "DaemonSet", "rs": "ReplicaSet", "replicaset": "ReplicaSet", "replicasets": "ReplicaSet",
-    "job": "Job", "jobs": "Job",
+    "job": "Job", "jobs": "Job", "lws": "LeaderWorkerSet", "leaderworkerset": "LeaderWorkerSet", "raycluster": "RayCluster", "rayservice": "RayService",
+    "isvc": "InferenceService", "inferenceservice": "InferenceService", "llmisvc": "LLMInferenceService", "llminferenceservice": "LLMInferenceService",
 }  # fmt: skip
 _SHORT = {"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Job": "job"}
-_API = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1", "Job": "batch/v1"}
+_API = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1", "Job": "batch/v1",
+        "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "RayCluster": "ray.io/v1", "RayService": "ray.io/v1",
+        "InferenceService": "serving.kserve.io/v1beta1", "LLMInferenceService": "serving.kserve.io/v1alpha1"}  # fmt: skip
+_LABELS = {
+    "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/name={}",
+    "RayCluster": "ray.io/cluster={}",
+    "RayService": "ray.io/originated-from-cr-name={},ray.io/originated-from-crd=RayService",
+    "InferenceService": "serving.kserve.io/inferenceservice={}",
+    "LLMInferenceService": "app.kubernetes.io/name={},app.kubernetes.io/part-of=llminferenceservice",
+}  # by what these kinds' controllers label their pods
 _PODS, _NODES = ("pod", "pods", "po"), ("node", "nodes", "no")
 
 
@@ -206,7 +216,7 @@ def _elsewhere(wanted: TargetQuery, kind: str, clusters: Mapping[str, ClusterRea
 def _pod_of(match: _Match, kind: str) -> Json:
     """The workload's pod that failed last."""
     spec = match.item.get("spec") or {}
-    selector = _selector(spec.get("selector") or {})
+    selector = _LABELS[kind].format(match.name) if kind in _LABELS else _selector(spec.get("selector") or {})
     pods = match.reader.list("v1", "Pod", match.namespace, label_selector=selector, limit=MANY) if selector else ()
     if not pods:
         wanted = spec.get("replicas", spec.get("parallelism", 1))

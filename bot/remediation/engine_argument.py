@@ -9,11 +9,11 @@ from typing import Any
 
 from bot.model import Text
 from bot.ports import ClusterReader
-from bot.remediation import elsewhere, sources
+from bot.remediation import elsewhere, ray_serve, sources
 from bot.remediation.already import SAID, pointless
 from bot.remediation.arguments import End, Obstacle, Spot, Word, locate
 from bot.remediation.bound import is_clean
-from bot.remediation.change import Change, Edit, Elsewhere
+from bot.remediation.change import Change, Edit, Elsewhere, put
 from bot.remediation.engine_options import Option, opposite, option
 from bot.remediation.paste import masked
 from bot.remediation.pointer import MISSING, join
@@ -26,13 +26,28 @@ def change(workload: Workload, argument: str, value: Any, direction: str = "", r
     """The edit that sets `--argument` to the value. Raises BadInput for a value outside the option's range. Without a reader no ConfigMap is looked at."""
     wanted = option(argument)
     written = wanted.written(value)
-    found = locate(workload.container, wanted)
+    if workload.kind == "RayService" and (served := ray_serve.change(workload, wanted, written, direction)) is not None:
+        return served
+    found = _located(workload, wanted)
     if isinstance(found, Obstacle):
         by_hand = elsewhere.engine_argument(workload, wanted, written, found)
         return sources.change(workload, sources.Wish(wanted, written, direction), found, by_hand, reader)
     if isinstance(found, End):
         return _append(workload, wanted, written, found)
     return _pointless(wanted, written, found, direction) or _rewrite(workload, wanted, written, found)
+
+
+def _located(workload: Workload, wanted: Option) -> Spot | End | Obstacle:
+    """KServe puts the arguments of a `model` behind those of its runtime, so one that is not there can be put there: the last one counts."""
+    found = locate(workload.container, wanted)
+    by_runtime = isinstance(found, Obstacle) and found.kind in ("image", "program") and workload.shape.container
+    return End("args", tuple(workload.container.get("args") or [])) if by_runtime and _runs_vllm(workload) else found
+
+
+def _runs_vllm(workload: Workload) -> bool:
+    model = workload.container
+    names = f"{(model.get('modelFormat') or {}).get('name', '')} {model.get('runtime', '')}".lower()
+    return "vllm" in names or "huggingface" in names
 
 
 def _overruled(workload: Workload, wanted: Option) -> tuple[Text, ...]:
@@ -52,6 +67,8 @@ def _append(workload: Workload, wanted: Option, written: str, end: End) -> Chang
     path = workload.container_pointer + join(end.list)
     if end.inside is not None:
         return _in_string(workload, wanted, end.inside, f"{end.inside.text.rstrip()} {new}")
+    if not end.items and not workload.container.get(end.list):
+        return Change((put(workload.body, path, [new]),), _overruled(workload, wanted))
     shown = masked(end.items)
     proof = tuple((f"{path}/{at}", item) for at, item in enumerate(end.items) if shown[at] == item)  # secrets are not kept with a plan
     return Change((Edit(f"{path}/{len(end.items)}", MISSING, new, proof),), _overruled(workload, wanted))

@@ -13,7 +13,7 @@ from bot.ports import ClusterWriter, Json
 from bot.remediation.assemble import ANNOTATION, PLACEHOLDER
 from bot.remediation.bound import OPERATION, Changed, compare, compare_beside
 from bot.remediation.pointer import MISSING, get, join, under
-from bot.remediation.workload import metadata
+from bot.remediation.workload import SUPPORTED, metadata, observed
 
 TRIES = 3
 SETTLE_S = 10.0
@@ -124,16 +124,12 @@ def _wait_until_observed(remediation: Remediation, operation_id: str, writer: Cl
         live = writer.get(remediation.object)
         if not is_done(live, operation_id, 0):
             raise Conflict(f"{remediation.object} does not bear this operation's mark, so its pods are left alone")
-        if _observed(live):
+        if observed(live):
             return
         if waited >= SETTLE_S:
             raise Temporary(f"the controller has not taken up the new template of {remediation.object} yet")
         sleep(pause)
         waited, pause = waited + pause, min(1.0, pause * 2)
-
-
-def _observed(live: Json) -> bool:
-    return int((live.get("status") or {}).get("observedGeneration", 0)) >= int(metadata(live).get("generation", 0))
 
 
 def _refuse_unsettled(remediation: Remediation, operation_id: str, live: Json) -> None:
@@ -142,6 +138,10 @@ def _refuse_unsettled(remediation: Remediation, operation_id: str, live: Json) -
     wrote = [one for one in first.patch if one["op"] in ("add", "replace") and under(str(one["path"]), remediation.bound.template)]
     if not is_done(live, operation_id, 0) or any(get(live, one["path"]) != one["value"] for one in wrote):
         raise Conflict(f"{remediation.object} was changed again, so its strategy is left as it is")
+    if remediation.object.kind not in SUPPORTED:  # whoever watches has seen its rollout through
+        if not observed(live):
+            raise Temporary(f"the controller has not taken up the new template of {remediation.object} yet")
+        return
     status, wanted = live.get("status") or {}, int((live.get("spec") or {}).get("replicas", 1))
-    if not _observed(live) or int(status.get("updatedReplicas", 0)) < wanted or int(status.get("replicas", 0)) > wanted:
+    if not observed(live) or int(status.get("updatedReplicas", 0)) < wanted or int(status.get("replicas", 0)) > wanted:
         raise Temporary(f"the rollout of {remediation.object} is not through yet; its strategy goes back afterwards")

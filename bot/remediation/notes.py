@@ -6,6 +6,7 @@ from typing import Any
 from bot.errors import WorldError
 from bot.model import Predicted, Text
 from bot.ports import ClusterReader, Json
+from bot.remediation import kinds, rollouts
 from bot.remediation.change import Edit
 from bot.remediation.pointer import get, under
 from bot.remediation.workload import Workload, condition, container_statuses, metadata, parsed, surge
@@ -14,7 +15,7 @@ from bot.units import duration, show
 
 def restarts(workload: Workload, pods: Sequence[Json], serving: int, after: Mapping[str, Any]) -> Text:
     """Which pods restart, in which way, and what that costs."""
-    count = workload.replicas
+    count = _count(workload, pods)
     if not count:
         return Text(
             "The workload is scaled to 0: nothing restarts; the next pods start with the change.", "副本数为 0：没有 Pod 重启，之后启动的 Pod 会带上修改。"
@@ -27,17 +28,31 @@ def restarts(workload: Workload, pods: Sequence[Json], serving: int, after: Mapp
     return Text(f"Restarts {way}. {each} {missing}", f"重启{way_zh}。{each_zh}{missing_zh}")
 
 
+def _count(workload: Workload, pods: Sequence[Json]) -> int:
+    if workload.kind in kinds.KINDS:
+        return kinds.KINDS[workload.kind].wanted(workload)
+    return len(pods) if workload.kind == "DaemonSet" else workload.replicas
+
+
 def _way(workload: Workload, after: Mapping[str, Any], count: int) -> tuple[str, str]:
     if count == 1:
         return "its one pod", "唯一的 Pod"
     if workload.kind == "Deployment" and (after["spec"].get("strategy") or {}).get("type") == "Recreate":
         return f"all {count} pods at once (strategy Recreate)", f"全部 {count} 个 Pod，一次完成（Recreate）"
+    if workload.kind == "RayCluster":
+        return f"{count} pods of group {kinds.group_name(workload)} at once", f"组 {kinds.group_name(workload)} 的 {count} 个 Pod，一次完成"
+    if workload.kind == "RayService":
+        return f"{count} pods of group {kinds.group_name(workload)}, in a second cluster", f"组 {kinds.group_name(workload)} 的 {count} 个 Pod（在第二个集群里）"
     if workload.kind == "StatefulSet":
         return f"{count} pods one after another, highest number first", f" {count} 个 Pod，逐个，编号从大到小"
     return f"{count} pods one after another", f" {count} 个 Pod，逐个"
 
 
 def _old_goes_first(workload: Workload, after: Mapping[str, Any]) -> bool:
+    if workload.kind in kinds.KINDS:
+        return workload.kind in ("RayCluster", "LeaderWorkerSet") or get(after, rollouts.STRATEGY) == rollouts.OLD_FIRST
+    if workload.kind == "DaemonSet":
+        return "maxSurge" not in ((after["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}) or surge(after["spec"])[1] > 0
     if workload.kind == "StatefulSet" or (after["spec"].get("strategy") or {}).get("type") == "Recreate":
         return True
     return surge(after["spec"])[1] > 0

@@ -10,15 +10,19 @@ from typing import Any
 
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
-from bot.remediation.bound import read
+from bot.remediation import kinds, ray_serve
+from bot.remediation.bound import FIELD_MANAGER, read
 from bot.remediation.paste import clean
+from bot.remediation.shape import shape_of
 from bot.remediation.workload import (
+    Workload,
     condition,
     container_statuses,
     controller_of,
     is_ready,
     is_terminating,
     metadata,
+    observed,
     ordinal,
     parsed,
     pods,
@@ -48,7 +52,7 @@ class _Look:
 def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | None = None, deadline: timedelta = DEADLINE) -> Rollout:
     """The rollout of the plan's object as it is now. Raises NotFound when the object is gone, Forbidden, Temporary."""
     moment = now or datetime.now(UTC)
-    look = _stateful_set(remediation, reader) if remediation.object.kind == "StatefulSet" else _deployment(remediation, reader)
+    look = _look(remediation, reader)
     ready = sum(1 for pod in look.new if serves(pod, moment, STEADY))
     names = tuple(str(metadata(pod)["name"]) for pod in look.new)
     done = look.settled and ready >= look.wanted and not _in_the_way(remediation, look)
@@ -58,13 +62,48 @@ def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | 
     return Rollout(look.wanted, len(look.new), ready, done, stuck, clean(detail)[:DETAIL], names)
 
 
+def _look(remediation: Remediation, reader: ClusterReader) -> _Look:
+    kind = remediation.object.kind
+    if kind == "StatefulSet":
+        return _stateful_set(remediation, reader)
+    return _deployment(remediation, reader) if kind == "Deployment" else _by_time(remediation, reader)
+
+
+def _by_time(remediation: Remediation, reader: ClusterReader) -> _Look:
+    """Kinds whose pods do not say of which template they are: new are those that were made after our write."""
+    body, kind = read(remediation.object, reader), remediation.object.kind
+    workload = Workload(remediation.object, body, *shape_of(kind, remediation.bound.container))
+    found = pods(body, kind, reader) if kind == "DaemonSet" else kinds.of_template(workload, kinds.pods(body, kind, reader))
+    since, in_place = kinds.written_at(body, FIELD_MANAGER), _in_place(remediation)
+    new = [pod for pod in found if (in_place or str(metadata(pod).get("creationTimestamp", "")) >= since) and not is_terminating(pod)]
+    wanted = _daemons(remediation, body) if kind == "DaemonSet" else kinds.KINDS[kind].wanted(workload)
+    settled = observed(body) and (not in_place or _applications_run(body))
+    return _Look(body, wanted, _newest_first(new), tuple(pod for pod in found if pod not in new), settled)
+
+
+def _in_place(remediation: Remediation) -> bool:
+    """Ray Serve takes a changed configuration up without new pods."""
+    return any(one["path"] == ray_serve.POINTER and one["op"] != "test" for step in remediation.steps for one in step.patch)
+
+
+def _applications_run(body: Json) -> bool:
+    found = ((body.get("status") or {}).get("activeServiceStatus") or {}).get("applicationStatuses") or {}
+    return bool(found) and all(one.get("status") == "RUNNING" for one in found.values())
+
+
+def _daemons(remediation: Remediation, body: Json) -> int:
+    if (body["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
+        return sum(1 for step in remediation.steps if step.kind is StepKind.DELETE_POD)
+    return int((body.get("status") or {}).get("desiredNumberScheduled", 0))
+
+
 def _newest_first(found: Sequence[Json]) -> tuple[Json, ...]:
     return tuple(sorted(found, key=lambda pod: (str(metadata(pod).get("creationTimestamp", "")), str(metadata(pod)["name"])), reverse=True))
 
 
 def _deployment(remediation: Remediation, reader: ClusterReader) -> _Look:
     body = read(remediation.object, reader)
-    settled = _observed(body)
+    settled = observed(body)
     sets = replica_sets(body, reader)
     # until the controller has seen the template, its newest ReplicaSet is the old one
     newest = {metadata(one)["uid"] for one in sets if revision(one) == revision(body)} if settled else set()
@@ -76,7 +115,7 @@ def _deployment(remediation: Remediation, reader: ClusterReader) -> _Look:
 
 def _stateful_set(remediation: Remediation, reader: ClusterReader) -> _Look:
     body = read(remediation.object, reader)
-    settled = _observed(body)
+    settled = observed(body)
     target = (body.get("status") or {}).get("updateRevision", "") if settled else ""
     found = pods(body, "StatefulSet", reader)
     new = [pod for pod in found if target and _hash(pod) == target and not is_terminating(pod)]
@@ -95,13 +134,11 @@ def _reached(remediation: Remediation, body: Json) -> int:
     return max(0, int(body["spec"].get("replicas", 1)) - int((strategy.get("rollingUpdate") or {}).get("partition", 0)))
 
 
-def _observed(body: Json) -> bool:
-    return int((body.get("status") or {}).get("observedGeneration", 0)) >= int(metadata(body).get("generation", 0))
-
-
 def _in_the_way(remediation: Remediation, look: _Look) -> bool:
-    """A Deployment's old pods must be gone, or at least going."""
-    return remediation.object.kind == "Deployment" and any(not is_terminating(pod) for pod in look.old)
+    """Old pods must be gone, or at least going; where they may stay (a StatefulSet, OnDelete), `wanted` counts that."""
+    if remediation.object.kind in ("StatefulSet", "DaemonSet"):
+        return False
+    return any(not is_terminating(pod) for pod in look.old)
 
 
 def _restored(look: _Look) -> bool:

@@ -3,23 +3,23 @@
 Reads the cluster, writes nothing. What may be written, and in which range, is decided by the action's own file.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from bot.errors import NotFound
-from bot.model import Diagnosis, Expectation, Handout, Predicted, Recommendation, Remediation, Target, Text
+from bot.model import Diagnosis, Expectation, Handout, ObjectRef, Predicted, Recommendation, Remediation, Target, Text
 from bot.ports import ClusterReader
-from bot.remediation import engine_argument, notes, ownership, recipes
+from bot.remediation import engine_argument, notes, ownership, recipes, recreate
 from bot.remediation.actions import ACTIONS, Order
 from bot.remediation.assemble import Draft, remediation
-from bot.remediation.change import Change, Elsewhere
-from bot.remediation.paste import container_patch, pod_patch
-from bot.remediation.pointer import apply
+from bot.remediation.change import Beside, Change, Elsewhere
+from bot.remediation.fetch import fetch, is_supported
+from bot.remediation.paste import container_patch, dump, pod_patch
+from bot.remediation.pointer import apply, get, split, under
 from bot.remediation.recipes import SIZE, Recipe, RecipeStep
-from bot.remediation.workload import SUPPORTED, Workload, container_index, fetch, ref_of
-from bot.remediation.writes import look, needed
+from bot.remediation.workload import Shape, Workload
+from bot.remediation.writes import Writes, look, needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,9 @@ def plan(
         reason = recipe.by_hand if recipe and recipe.by_hand else Text("The bot does not do this by itself.", "机器人不会自动执行这项修改。")
         return Handout(ask.remedy, reason, ask.effect, "text")
     here = Situation(target, reader, now, new_id, diagnosis, in_place)
-    if target.workload is None or target.workload.kind not in SUPPORTED:
+    if not is_supported(target):
         return _other_kind(ask, recipe, here)
-    workload = fetch(target, reader)
-    change = _change(ask, recipe, workload, here)
+    workload, change = _placed(ask, recipe, fetch(target, reader), here)
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, change.reason, change.paste, change.language)
     return _checked(ask, recipe, here, workload, change)
@@ -90,7 +89,8 @@ def _ask(wanted: Recommendation | str) -> Ask:
 def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, change: Change) -> Remediation | Handout:
     """The plan, unless somebody else keeps the object or nothing would roll."""
     running = look(workload, here.reader, here.now)
-    writes = needed(workload, running, here.target.pod)
+    rolls = any(under(edit.pointer, workload.shape.template) for edit in change.edits)
+    writes = needed(workload, running, here.target.pod) if rolls else Writes()
     owner = next((found for body in (workload.body, *(one.body for one in change.beside)) if (found := ownership.owner(body))), None)
     # a restart's annotation stands in nobody's manifest, so nobody puts it back; a changed strategy would be
     kept_by = None if owner is None or (not change.undoable and not writes.edits) else owner
@@ -101,6 +101,14 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
     said = (*change.notes, *((kept_by.says,) if kept_by else ()), *notes.predicted(ask.predicted), *_drift(ask, recipe, workload, change))
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), _expects(ask, recipe, here.diagnosis))
     return remediation(draft, workload, Change(change.edits, said, change.undoable, change.beside), writes, running, here.reader)
+
+
+def _placed(ask: Ask, recipe: Recipe, places: Sequence[Workload], here: Situation) -> tuple[Workload, Change | Elsewhere]:
+    """The change in the pod's own template; an engine argument may stand in another one (the leader's), so the first where it can be written is taken."""
+    tried = [(places[0], _change(ask, recipe, places[0], here))]
+    if all(step.action == engine_argument.NAME for step in recipe.steps):
+        tried += [(place, _change(ask, recipe, place, here)) for place in places[1:] if isinstance(tried[0][1], Elsewhere)]
+    return next((one for one in tried if isinstance(one[1], Change)), tried[0])
 
 
 def _change(ask: Ask, recipe: Recipe, workload: Workload, here: Situation) -> Change | Elsewhere:
@@ -125,10 +133,31 @@ def _step(step: RecipeStep, ask: Ask, workload: Workload, here: Situation) -> Ch
 def fragment(workload: Workload, change: Change) -> str:
     """The part of a manifest that changes, after the change."""
     after = apply(workload.body, [edit.operation() for edit in change.edits])
-    container = after["spec"]["template"]["spec"]["containers"][workload.index]
+    container = replace(workload, body=after).container
     fields = changed_fields(workload.container, container)
-    extra = {key: value for key, value in after["spec"].items() if key != "template" and value != workload.spec.get(key)}
-    return container_patch(str(container["name"]), fields, extra) if fields or extra else ""
+    top = workload.shape.template.split("/")[2]
+    extra = {key: value for key, value in after["spec"].items() if key != top and value != workload.spec.get(key)}
+    beside = "".join(f"---\n{manifest(one)}" for one in change.beside)
+    if not fields and not extra:
+        return beside.removeprefix("---\n")
+    return (container_patch(workload.container_name, fields, extra) if workload.shape == Shape() else dump(nested(workload, fields, extra))) + beside
+
+
+def nested(workload: Workload, fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for a kind whose containers stand elsewhere."""
+    *path, last = split(workload.container_pointer)
+    value: Any = dict(fields) if workload.shape.container else [{"name": workload.container_name, **fields}]
+    for key in reversed([*path, last] if workload.shape.container else path):
+        value = [value] if key.isdigit() else {key: value}
+    spec = value.get("spec", {}) if fields else {}
+    return {"spec": {**extra, **spec}}
+
+
+def manifest(beside: Beside) -> str:
+    """The keys of another object that change, after the change."""
+    after = apply(beside.body, [edit.operation() for edit in beside.edits])
+    data = {split(edit.pointer)[-1]: get(after, edit.pointer) for edit in beside.edits}
+    return dump({"apiVersion": "v1", "kind": beside.ref.kind, "metadata": {"name": beside.ref.name, "namespace": beside.ref.namespace}, "data": data})
 
 
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,26 +171,30 @@ def _other_kind(ask: Ask, recipe: Recipe, here: Situation) -> Handout:
     target, reason = here.target, _not_changed(here.target)
     if not target.pod:
         return Handout(ask.remedy, reason, ask.effect, "text")
-    pod = here.reader.get("v1", "Pod", target.namespace, target.pod)
-    body = {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": pod.get("spec") or {}}}}
-    index = container_index(body, target.container)
-    if index is None:
-        raise NotFound(f"{target} has no container {target.container!r}")
-    workload = Workload(ref_of(pod, "v1", "Pod"), body, index)
+    anew = recreate.root(target)
+    workload = recreate.fetch(anew or ObjectRef("v1", "Pod", target.namespace, target.pod, target.pod_uid), target, here.reader)
     change = _change(ask, recipe, workload, here)
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, Text(f"{reason.en} {change.reason.en}", f"{reason.zh}{change.reason.zh}"), change.paste, change.language)
-    after = apply(body, [edit.operation() for edit in change.edits])["spec"]["template"]["spec"]["containers"][index]
-    fields = changed_fields(workload.container, after)
+    after = apply(workload.body, [edit.operation() for edit in change.edits])
+    if anew is not None and (recreate.is_changed(workload, after) or not change.undoable):
+        return Handout(ask.remedy, reason, recreate.manifest(workload, after if change.undoable else workload.body))
+    fields = changed_fields(workload.container, replace(workload, body=after).container)
     if not fields:
         return Handout(ask.remedy, reason, f"kubectl -n {target.namespace} delete pod {target.pod}\n", "text")
-    return Handout(ask.remedy, reason, pod_patch(str(after["name"]), fields))
+    return Handout(ask.remedy, reason, pod_patch(workload.container_name, fields))
 
 
 def _not_changed(target: Target) -> Text:
     if not target.pod:
         return Text(f"This changes a workload, and {target} is none; check one of its pods.", f"这项修改针对工作负载，而 {target} 不是；请检查其上的 Pod。")
-    if target.workload is None:
+    anew = recreate.root(target)
+    if anew is not None and anew.kind == "Job":
+        return Text(
+            f"{anew}: Kubernetes does not let anybody change a Job's template; it has to be deleted (with what it has done) and made anew with this.",
+            f"{anew}：Kubernetes 不允许修改 Job 的模板；只能删除（已完成的进度会丢失）后用下面的内容重建。",
+        )
+    if anew is not None:
         return Text(
             f"Pod {target} belongs to no workload: a pod's command line cannot be changed, it has to be deleted and made anew with this.",
             f"Pod {target} 不属于任何工作负载：Pod 的命令行不能修改，只能删除后用下面的内容重建。",

@@ -11,6 +11,7 @@ from typing import Any
 from bot.errors import BadInput
 from bot.model import Difference, Expectation, Operation, Remediation, Step, StepKind
 from bot.ports import ClusterReader
+from bot.remediation import rollouts
 from bot.remediation.assemble import ANNOTATION, Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
 from bot.remediation.change import Beside, Change, Edit, put
@@ -23,7 +24,7 @@ from bot.remediation.writes import Writes, look, needed
 def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[], str], now: datetime | None = None) -> Remediation:
     """The undo of a carried-out operation. Raises Changed when somebody changed the object since, BadInput when there is nothing to put back, NotFound when it is gone."""
     done = operation.remediation
-    if not done.before:
+    if not done.before and not any(step.kind is StepKind.PATCH and step.object != done.object for step in done.steps):
         raise BadInput("There is nothing to put back: a restart changes nothing but the time of the restart.")
     uid = reader.uid()
     if uid != done.bound.cluster_uid:
@@ -59,12 +60,12 @@ def _beside(step: Step, reader: ClusterReader) -> Beside:
 def _assembled(done: Remediation, workload: Workload, change: Change, reader: ClusterReader, new_id: Callable[[], str], now: datetime | None) -> Remediation:
     edits = change.edits
     running = look(workload, reader, now or datetime.now(UTC))
-    of_template = tuple(edit for edit in edits if under(edit.pointer, workload.shape.template))
-    of_strategy = tuple(edit for edit in edits if not under(edit.pointer, workload.shape.template))
+    of_template = tuple(edit for edit in edits if under(edit.pointer, workload.shape.template) and not under(edit.pointer, rollouts.STRATEGY))
+    of_strategy = tuple(edit for edit in edits if edit not in of_template)
     draft = Draft(new_id(), done.action, "undo", done.remedy, done.target, done.risk, Expectation())
     if not of_template:
-        return remediation(draft, workload, Change(of_strategy), Writes(), running, reader)
-    writes = needed(workload, running, done.target.pod)
+        return remediation(draft, workload, Change(of_strategy, beside=change.beside), Writes(), running, reader)
+    writes = needed(workload, running, done.target.pod) if not any(edit.pointer == rollouts.STRATEGY for edit in of_strategy) else Writes()
     if running.room.fits:
         return remediation(draft, workload, Change((*of_template, *of_strategy), _held(writes), beside=change.beside), writes, running, reader)
     later = (*of_strategy, *(Edit(edit.pointer, edit.after, edit.before) for edit in reversed(writes.edits)))

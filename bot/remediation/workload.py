@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.errors import NotFound, Permanent
-from bot.model import ObjectRef, Target
+from bot.model import ObjectRef
 from bot.ports import ClusterReader, Json
 from bot.remediation.pointer import MISSING, get, join
 
 TEMPLATE = "/spec/template"
 CONTAINERS = "/spec/template/spec/containers"
-SUPPORTED = {"Deployment": "apps/v1", "StatefulSet": "apps/v1"}
+SUPPORTED = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where things stand in an object of a kind, as JSON pointers. `template` is what an approval binds as a whole, `annotations` those of its pods.
+    """Where things stand in an object of a kind, as JSON pointers. `template` is what an approval binds as a whole, `annotations` those of its pods
+    ("" where the kind has none to give).
 
     `container`: the server's container where it does not stand in a list of containers.
     """
@@ -54,7 +54,7 @@ class Workload:
         """The pod template: `metadata` and `spec`, whatever the kind."""
         if self.shape.template == TEMPLATE and self.shape.pod_spec.startswith(TEMPLATE + "/"):
             return dict(self.spec.get("template") or {})
-        annotations = get(self.body, self.shape.annotations)
+        annotations = get(self.body, self.shape.annotations) if self.shape.annotations else MISSING
         return {"metadata": {} if annotations is MISSING else {"annotations": annotations}, "spec": self.pod_spec}
 
     @property
@@ -122,21 +122,6 @@ def controller_of(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((owner for owner in metadata(body).get("ownerReferences") or [] if owner.get("controller")), None)
 
 
-def fetch(target: Target, reader: ClusterReader) -> Workload:
-    """Reads the target's workload. Raises NotFound when it is another object than the one that was found, Permanent when its container is not there."""
-    if target.workload is None or target.workload.kind not in SUPPORTED:
-        raise Permanent(f"{target} does not belong to a Deployment or StatefulSet")
-    seen = target.workload
-    body = reader.get(SUPPORTED[seen.kind], seen.kind, seen.namespace, seen.name)
-    ref = ref_of(body, SUPPORTED[seen.kind], seen.kind)
-    if seen.uid and ref.uid != seen.uid:
-        raise NotFound(f"{seen} was deleted and made anew since the check; check again")
-    index = container_index(body, target.container)
-    if index is None:
-        raise Permanent(f"{seen} has no container {target.container!r} in its pod template" if target.container else f"{seen}: name the server's container")
-    return Workload(ref, body, index)
-
-
 def pods(body: Mapping[str, Any], kind: str, reader: ClusterReader) -> list[Json]:
     """The workload's pods, found by its selector and kept only when it (or one of its ReplicaSets) controls them."""
     meta = metadata(body)
@@ -166,6 +151,14 @@ def selector(body: Mapping[str, Any]) -> str:
     """`matchLabels` as a label selector; what `matchExpressions` would cut off is cut off by the owner instead."""
     labels = ((body.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def observed(body: Mapping[str, Any]) -> bool:
+    """Whether the controller has seen the newest specification; one that never says so is taken to have."""
+    status = body.get("status") or {}
+    if "observedGeneration" not in status and body.get("kind") not in SUPPORTED:
+        return True
+    return int(status.get("observedGeneration", 0)) >= int(metadata(body).get("generation", 0))
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.model import ObjectRef, Step, StepKind, Text
 from bot.ports import ClusterReader, Json
+from bot.remediation import kinds, rollouts
 from bot.remediation.capacity import Room, room_for
 from bot.remediation.change import Edit
 from bot.remediation.pointer import MISSING, get
@@ -42,8 +43,12 @@ class Running:
 
 def look(workload: Workload, reader: ClusterReader, now: datetime) -> Running:
     """Reads the pods, and whether one more would find a GPU where that matters."""
-    found = tuple(pods(workload.body, workload.kind, reader))
-    room = room_for(workload.template, reader) if workload.kind == "Deployment" and takes_gpus(workload) else Room(True)
+    if workload.kind in kinds.KINDS:
+        found = tuple(kinds.of_template(workload, kinds.pods(dict(workload.body), workload.kind, reader)))
+    else:
+        found = tuple(pods(workload.body, workload.kind, reader))
+    surges = workload.kind in ("Deployment", "InferenceService", "LLMInferenceService", "RayService")
+    room = room_for(workload.template, reader) if surges and takes_gpus(workload) else Room(True)
     return Running(found, tuple(pod for pod in found if serves(pod, now, STEADY)), room)
 
 
@@ -51,7 +56,24 @@ def needed(workload: Workload, running: Running, target_pod: str) -> Writes:
     """All further writes for a patch of this workload's template."""
     if workload.kind == "StatefulSet":
         return _stateful_set(workload, running, target_pod)
-    return _deployment(workload, running)
+    if workload.kind == "DaemonSet":
+        return _daemon_set(workload, running)
+    return _deployment(workload, running) if workload.kind == "Deployment" else _other(workload, running)
+
+
+def _other(workload: Workload, running: Running) -> Writes:
+    """The kinds that stand above Deployments and pods."""
+    edits = rollouts.strategy(workload, running.room)
+    return Writes(edits, rollouts.deletions(workload, running.pods), rollouts.notes(workload, running.room, edits), rollouts.held(workload, running.room))
+
+
+def _daemon_set(workload: Workload, running: Running) -> Writes:
+    """With RollingUpdate its controller takes not-ready pods first and waits for none of them; with OnDelete nothing rolls by itself."""
+    if (workload.spec.get("updateStrategy") or {}).get("type") != "OnDelete":
+        return Writes()
+    stuck = sorted((pod for pod in running.pods if pod not in running.serving and not is_terminating(pod)), key=lambda pod: str(metadata(pod)["name"]))
+    notes = [_on_delete(workload, len(running.serving)), *([_deletes_for_good(stuck)] if stuck else [])]
+    return Writes(deletions=tuple(_deletion(pod) for pod in stuck), notes=tuple(notes))
 
 
 def _deployment(workload: Workload, running: Running) -> Writes:
@@ -70,7 +92,7 @@ def _deployment(workload: Workload, running: Running) -> Writes:
 
 
 def takes_gpus(workload: Workload) -> bool:
-    return any(gpus_of(container) for container in workload.template["spec"]["containers"])
+    return any(gpus_of(container) for container in workload.pod_spec.get("containers") or [])
 
 
 def _let_old_go_first(workload: Workload) -> tuple[Edit, ...]:
@@ -149,6 +171,11 @@ def _deletes(stuck: Sequence[Json]) -> Text:
         f"A StatefulSet waits for a pod that is not ready instead of replacing it, so the plan deletes {names} (only these very pods, by UID).",
         f"StatefulSet 会一直等待未就绪的 Pod 而不替换它，因此计划会删除 {names}（按 UID 只删除这些 Pod）。",
     )
+
+
+def _deletes_for_good(stuck: Sequence[Json]) -> Text:
+    names = ", ".join(str(metadata(pod)["name"]) for pod in stuck)
+    return Text(f"The plan deletes the not-ready {names} (only these very pods, by UID).", f"计划会删除未就绪的 {names}（按 UID 只删除这些 Pod）。")
 
 
 def _deletion(pod: Json) -> Step:

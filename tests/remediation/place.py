@@ -53,9 +53,10 @@ class Place:
         return api_client(Access(kubeconfig=self.cluster.kubeconfig(folder / f"{role}.yaml", role)))
 
     def clean(self) -> None:
-        for kind in ("Deployment", "StatefulSet"):
+        for kind in ("Deployment", "StatefulSet", "DaemonSet"):
             for item in self.cluster.objects("apps/v1", kind, self.namespace):
-                self.cluster.delete(kind, self.namespace, item["metadata"]["name"], api_version="apps/v1")
+                if not item["metadata"].get("ownerReferences"):  # those of an owner go with it
+                    self.cluster.delete(kind, self.namespace, item["metadata"]["name"], api_version="apps/v1")
 
     def body(self, kind: str) -> dict[str, Any]:
         return dict(self.reader.get("apps/v1", kind, self.namespace, "chat"))

@@ -276,7 +276,7 @@ def test_a_bare_pod_is_handed_out_with_its_new_arguments() -> None:
     at = Target("shelf", "llm", "chat-r1-x", container="server")
     found = handed_out(shelf, at=at)
     assert "belongs to no workload" in found.reason.en
-    assert found.paste.startswith("spec:\n  containers:\n    - name: server")
+    assert "# 1. kubectl -n llm delete pod chat-r1-x" in found.paste
     assert "--max-model-len=57344" in found.paste
 
 
@@ -285,8 +285,8 @@ def test_a_node_is_told_to_be_no_workload() -> None:
 
 
 def test_another_kind_of_owner_is_handed_out() -> None:
-    at = Target("shelf", "llm", "chat-r1-x", container="server", workload=ObjectRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "llm", "big", "u"))
-    assert "LeaderWorkerSet" in handed_out(deployment_shelf(), at=at).reason.en
+    at = Target("shelf", "llm", "chat-r1-x", container="server", workload=ObjectRef("production-stack.vllm.ai/v1alpha1", "VLLMRuntime", "llm", "big", "u"))
+    assert "VLLMRuntime" in handed_out(deployment_shelf(), at=at).reason.en
 
 
 def test_the_predicted_cache_is_in_the_notes() -> None:

@@ -67,6 +67,7 @@ RESOURCES = (
     Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     _custom("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
     _custom("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService"),
+    _custom("serving.kserve.io", "v1alpha1", "llminferenceservices", "LLMInferenceService"),
     _custom("ray.io", "v1", "rayclusters", "RayCluster"),
     _custom("ray.io", "v1", "rayservices", "RayService"),
     _custom("argoproj.io", "v1alpha1", "applications", "Application"),
