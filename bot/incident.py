@@ -150,9 +150,12 @@ def _read(name: str, module: str, file: BundleFile, gaps: list[Gap]) -> Reading:
     try:
         with file.open() as stream:
             data = load(stream) if load else stream.read(MAX_FILE + 1)
+            short = getattr(stream, "short", "")
     except (OSError, EOFError, zlib.error, ValueError) as wrong:
         gaps.append(Gap(name, f"cannot be read: {wrong}", WOULD_TELL.get(name, "")))
         return Reading()
+    if short:
+        gaps.append(Gap(name, f"cut short: {short}", WOULD_TELL.get(name, "")))
     if not load and len(data) > MAX_FILE:
         gaps.append(Gap(name, "longer than 32 MiB: only its beginning was read", WOULD_TELL.get(name, "")))
     reading: Reading = reader.read(data if load else data[:MAX_FILE], file.name)
@@ -195,14 +198,15 @@ def _scan(name: str, file: BundleFile, knowledge: Knowledge, gaps: list[Gap]) ->
     try:
         with file.open() as stream:
             scan = knowledge.scanner.scan(stream)
+            short = getattr(stream, "short", "")  # of a compressed file
     except (OSError, EOFError, zlib.error, ValueError) as wrong:
         gaps.append(Gap(name, f"cannot be read: {wrong}", WOULD_TELL["container.log"]))
         return None
     if not scan.size:
         gaps.append(Gap(name, "empty", WOULD_TELL["container.log"]))
         return None
-    if file.cut:
-        gaps.append(Gap(name, "cut short", "what stands in the missing part"))
+    if file.cut or short:
+        gaps.append(Gap(name, f"cut short: {short}" if short else "cut short", "what stands in the missing part"))
     found = understand(events(scan.hits, file.name), file.name, scan)
     return _reread(found, file, knowledge) if scan.size <= unwrap.MOST else found
 

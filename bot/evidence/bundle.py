@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
+from bot.clients.compressed import opened
 from bot.errors import BadInput
 from bot.model import Bundle, BundleFile, Gap
 
@@ -26,11 +27,13 @@ MAX_META = 2**20
 def open_path(path: str) -> Bundle:
     """The bundle at `path`: a folder, one file, or "-". Raises BadInput with one clear line when it cannot be opened."""
     if path == "-":
-        return _from_stdin()
+        return _copied(path, sys.stdin.buffer)
     place = Path(path)
     try:
         if place.is_dir():
             return _folder(path, place)
+        if place.exists() and not place.is_file():
+            return _kept(path, place)
         with _opened(place) as stream:
             head = stream.read(65536)
     except FileNotFoundError:
@@ -68,12 +71,13 @@ def _folder(path: str, place: Path) -> Bundle:
     if not os.access(place, os.R_OK | os.X_OK):
         raise BadInput(f"{path}: cannot be read: permission denied")
     found = [(name, place / (name + suffix)) for name in NAMES for suffix in _SUFFIXES]
-    found += [(f"logs/{log.name}", log) for log in sorted((place / "logs").glob("*.log"))[:MAX_LOGS]]
+    found += [(f"logs/{log.name}", log) for log in _logs(place / "logs")]
     for name, file in found:
-        if name in files or not file.is_file():
+        if name in files or not os.path.lexists(file):
             continue
-        if not os.access(file, os.R_OK):
-            gaps.append(Gap(name, "permission denied", "what stands in it"))
+        wrong = _not_readable(file, place)
+        if wrong:
+            gaps.append(Gap(name, wrong, "what stands in it"))
             continue
         files[name] = BundleFile(str(file.relative_to(place)), partial(_opened, file))
     if not files and not gaps:
@@ -94,6 +98,26 @@ def _strangers(place: Path) -> Gap:
     return Gap("container.log", reason, "what the server said; call its log container.log, or give the file itself")
 
 
+def _logs(place: Path) -> list[Path]:
+    """Logs of other servers or of earlier times, compressed or not, rotated or not."""
+    try:
+        return sorted(place.glob("*.log*"))[:MAX_LOGS]
+    except OSError:
+        return []
+
+
+def _not_readable(file: Path, bundle: Path) -> str:
+    """Why a file of a bundle is not read: a bundle may come from anybody, so nothing outside of it and nothing that never ends is opened. "" for none."""
+    try:
+        if not file.resolve(strict=True).is_relative_to(bundle.resolve()):
+            return "points outside of the bundle"
+        if not file.is_file():
+            return "is a folder" if file.is_dir() else "is not a file"
+    except (OSError, RuntimeError, ValueError):
+        return "points to nothing"
+    return "" if os.access(file, os.R_OK) else "permission denied"
+
+
 def _dicts(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)][:100] if isinstance(value, list) else []
 
@@ -111,36 +135,34 @@ def _meta(file: BundleFile | None, gaps: list[Gap]) -> dict[str, Any]:
 
 
 def _opened(place: Path) -> BinaryIO:
-    plain = place.open("rb")
-    head = plain.read(4)
-    plain.seek(0)
-    if head[:2] == b"\x1f\x8b":
-        import gzip
-
-        return cast(BinaryIO, gzip.GzipFile(fileobj=plain))
-    if head == b"\x28\xb5\x2f\xfd":
-        import zstandard
-
-        return cast(BinaryIO, zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(plain, closefd=True))
-    return plain
+    return opened(place.open("rb"))
 
 
-def _from_stdin() -> Bundle:
+def _kept(path: str, place: Path) -> Bundle:
+    """The bundle of something that can be read only once: a pipe. Raises BadInput for a device, which may never end."""
+    if not place.is_fifo():
+        raise BadInput(f"{path}: is neither a file nor a folder")
+    with place.open("rb") as stream:
+        return _copied(path, stream)
+
+
+def _copied(path: str, source: BinaryIO) -> Bundle:
     import shutil
     import tempfile
 
     kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the bundle
-    shutil.copyfileobj(sys.stdin.buffer, kept, 2**20)
-    kept.seek(0)
-    head = kept.read(65536)
+    shutil.copyfileobj(source, kept, 2**20)
+    kept.flush()
 
     def again() -> BinaryIO:
         stream = os.fdopen(os.dup(kept.fileno()), "rb")
         stream.seek(0)
-        return stream
+        return opened(stream)
 
     opener: Callable[[], BinaryIO] = again
-    return Bundle("-", {_role("-", head): BundleFile("-", opener)})
+    with again() as stream:
+        head = stream.read(65536)
+    return Bundle(path, {_role("-", head): BundleFile("-", opener)})
 
 
 def _role(name: str, head: bytes) -> str:

@@ -61,7 +61,7 @@ def load(stream: BinaryIO) -> bytes:
             cut = kept.find(b"\n", len(kept) - MAX_BYTES) + 1 or len(kept) - MAX_BYTES
             dropped += kept.count(b"\n", 0, cut)
             del kept[:cut]
-    return b"\n" * dropped + bytes(kept)
+    return b"\n" * min(dropped, MAX_BYTES) + bytes(kept)  # behind so many lines only a hostile log goes on
 
 
 def read(data: bytes, source: str) -> Reading:

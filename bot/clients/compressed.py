@@ -1,0 +1,119 @@
+"""Reads gzip and zstd as a stream of bytes, whatever the file is called. Understands no content.
+
+Bounded: a file that expands to far more than any log does is read up to a limit. What is cut off or damaged ends the stream early; `short` says why.
+"""
+
+import io
+import zlib
+from typing import BinaryIO, Protocol, cast
+
+CHUNK = 256 * 2**10
+MOST = 4 * 2**30  # bytes that any file may expand to
+RATIO = 400  # beyond that, how many times its own size; a log of health checks compresses some hundred times
+_WINDOW = 2**27  # bytes that a zstd file may make us keep
+
+
+class _Decompressor(Protocol):
+    def more(self, size: int) -> bytes:
+        """At most `size` next bytes; none at the end. Raises EOFError when the file is cut off, ValueError when it is damaged."""
+
+
+class _Gzip:
+    """One or several gzip members, one after another."""
+
+    def __init__(self, plain: BinaryIO) -> None:
+        self._plain, self._member, self._waiting = plain, zlib.decompressobj(31), b""
+
+    def more(self, size: int) -> bytes:
+        while True:
+            if not self._waiting:
+                self._waiting = self._plain.read(CHUNK)
+                if not self._waiting and not self._member.eof:
+                    raise EOFError("cut off")
+            if self._member.eof:
+                self._waiting = self._waiting.lstrip(b"\0") or self._plain.read(CHUNK).lstrip(b"\0")  # files may be padded with zeros
+                if not self._waiting.startswith(b"\x1f\x8b"):
+                    return b""
+                self._member = zlib.decompressobj(31)
+            try:
+                found = self._member.decompress(self._waiting, size)
+            except zlib.error as wrong:
+                raise ValueError(f"damaged: {wrong}") from None
+            self._waiting = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            if found:
+                return found
+            if self._member.eof and not self._waiting:
+                self._waiting = self._plain.read(CHUNK)
+                if not self._waiting:
+                    return b""
+
+
+class _Zstd:
+    """One or several zstd frames."""
+
+    def __init__(self, plain: BinaryIO) -> None:
+        import zstandard  # not at the top: most files are not compressed
+
+        self._error = zstandard.ZstdError
+        self._stream = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(plain, read_across_frames=True, closefd=False)
+
+    def more(self, size: int) -> bytes:
+        try:
+            return self._stream.read(size)
+        except self._error as wrong:
+            raise ValueError(f"damaged: {wrong}") from None
+
+
+class Decompressed(io.RawIOBase):
+    """The bytes inside a compressed file. `short`: why they end before the file says so; "" while nothing is missing."""
+
+    def __init__(self, plain: BinaryIO, decompressor: _Decompressor, most: int) -> None:
+        self._plain, self._decompressor, self._left = plain, decompressor, most
+        self.short = ""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        if self.short or not len(view):
+            return 0
+        try:
+            found = self._decompressor.more(min(len(view), self._left))
+        except (EOFError, ValueError) as wrong:
+            self.short = str(wrong)
+            return 0
+        self._left -= len(found)
+        if not self._left:
+            self.short = "expands without end"
+        view[: len(found)] = found
+        return len(found)
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As many bytes as asked for, if there are so many."""
+        if size < 0:
+            return self.readall()
+        pieces: list[bytes] = []
+        while size > 0:
+            piece = super().read(size)
+            if not piece:
+                break
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        self._plain.close()
+        super().close()
+
+
+def opened(plain: BinaryIO) -> BinaryIO:
+    """The stream itself, or the bytes inside when it is compressed. Takes over closing it."""
+    head = plain.read(4)
+    size = plain.seek(0, io.SEEK_END)
+    plain.seek(0)
+    if head[:2] == b"\x1f\x8b":
+        return cast(BinaryIO, Decompressed(plain, _Gzip(plain), max(MOST, RATIO * size)))
+    if head == b"\x28\xb5\x2f\xfd":
+        return cast(BinaryIO, Decompressed(plain, _Zstd(plain), max(MOST, RATIO * size)))
+    return plain
