@@ -224,6 +224,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.driver_mismatch": ("text", "driver and library differ"),
     "kernel.nvrm_error": ("text", "error of the NVIDIA driver"),
     "kernel.segfault": ("text", "a process crashed"),
+    "kernel.beside_error": ("bool", "the kill could only be matched by a program's name, and the log explains its end without one"),
     "kernel.memory_failure": ("text", "a program was ended since a page of its memory is broken"),
     "kernel.hardware_error": ("text", "an error of processor or memory"),
     "kernel.hung_task": ("text", "a process hung"),

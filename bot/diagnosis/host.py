@@ -26,10 +26,17 @@ _MERE_ENDS = frozenset(
 )
 
 
+_OF_PEERS = ("nccl", "gloo", "rendezvous", "ray", "custom_all_reduce")  # what the others of a killed process print
+
+
 def _tells_why(facts: Facts) -> list[Fact]:
     """Whether the server's log names a cause of its own, which a kill from outside then only follows."""
     kind = text(facts, "failure.kind")
-    return [_fact(facts, "failure.tells_why", kind not in _MERE_ENDS, "failure.kind")] if kind else []
+    found = [_fact(facts, "failure.tells_why", kind not in _MERE_ENDS, "failure.kind")] if kind else []
+    if text(facts, "kernel.match"):
+        error = bool(kind) and kind not in _MERE_ENDS and not kind.startswith(_OF_PEERS)
+        found.append(_fact(facts, "kernel.beside_error", error and text(facts, "kernel.match") == "name", "failure.kind", "kernel.match"))
+    return found
 
 
 def _fact(facts: Facts, name: str, value: Value, *near: str) -> Fact:

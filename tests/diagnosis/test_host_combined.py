@@ -141,6 +141,9 @@ SCENES: dict[str, Scene] = {
         {"events.json": probe("Liveness", "context deadline exceeded"), "kernel.log": killed(path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), path("c" * 64, "ffffffff-1111-2222-3333-444455556666"), "pg_dump")},
         "probe_kill", "probe:relax",
     ),
+    "a kill without a pod beside a log that explains itself": (
+        {"previous.log": "vllm serve: error: unrecognized arguments: --x\n", "kernel.log": killed(path(), path())}, "application_error", "application:fix",
+    ),
     "could not be scheduled at first, runs now": (
         {"pod.json": pod([gpu()], [status(restartCount=0)]), "events.json": events(event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."))}, "healthy unknown", "",
     ),
