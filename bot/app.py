@@ -59,6 +59,7 @@ def policy_of(settings: Settings) -> Policy:
         quotas=tuple(Quota(one.per_hour, one.each, Reach(one.clusters, one.namespaces)) for one in rules.quotas),
         undo_any_time=rules.undo_any_time,
         identity=rules.identity,
+        gitops_in_place=rules.gitops_in_place,
         approval_channels=rules.approval_channels or channels,
         namespaces=rules.namespaces,
         protected_namespaces=rules.protected_namespaces,

@@ -88,6 +88,7 @@ class Policy:
     quotas: tuple[Quota, ...] = ()
     undo_any_time: bool = True
     identity: str = "account"
+    gitops_in_place: bool = False
 
     # -------------------------------------------------------- people
 

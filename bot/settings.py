@@ -223,6 +223,7 @@ class PolicySettings(Section):
     identity: Literal["account", "email"] = Field(
         default="account", description="email: who approves must have an e-mail address in Slack, so that a second account of one person is always seen"
     )
+    gitops_in_place: bool = Field(default=False, description="objects that Argo CD, Flux or Helm keep may be changed in place, with the warning that it will be put back; else the patch for their source is handed out")
     highest_risk: Literal["low", "medium", "high"] = Field(default="high", description="plans of a higher risk are only handed out")
 
 

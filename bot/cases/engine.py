@@ -20,7 +20,7 @@ class Collect(Protocol):
 
 class Plan(Protocol):
     def __call__(
-        self, wanted: Recommendation, target: Target, reader: ClusterReader, *, now: datetime, new_id: NewId, diagnosis: Diagnosis | None
+        self, wanted: Recommendation, target: Target, reader: ClusterReader, *, now: datetime, new_id: NewId, diagnosis: Diagnosis | None, in_place: bool = False
     ) -> Remediation | Handout: ...
 
 

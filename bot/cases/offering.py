@@ -44,7 +44,7 @@ def by_hand(made: Remediation) -> Handout:
 
 
 def _made(desk: Desk, target: Target, diagnosis: Diagnosis, wanted: Recommendation) -> Remediation | Handout:
-    return desk.engine.foresee(wanted, target, desk.reader(target), now=desk.clock.now(), new_id=partial(new_id, "r-"), diagnosis=diagnosis)
+    return desk.engine.foresee(wanted, target, desk.reader(target), now=desk.clock.now(), new_id=partial(new_id, "r-"), diagnosis=diagnosis, in_place=desk.policy.gitops_in_place)
 
 
 def _forbidden(desk: Desk, made: Remediation) -> Words | None:

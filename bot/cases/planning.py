@@ -61,7 +61,8 @@ def _made(desk: Desk, case: Case, asked: Asked) -> Remediation | Handout:
             raise Refused("nothing_to_undo")
         return desk.engine.plan_undo(sent, reader, new_id=partial(new_id, "r-"))
     wanted = case.diagnosis.recommendations[asked.index]
-    return desk.engine.plan(wanted, case.target, reader, now=desk.clock.now(), new_id=partial(new_id, "r-"), diagnosis=case.diagnosis)
+    in_place = desk.policy.gitops_in_place
+    return desk.engine.plan(wanted, case.target, reader, now=desk.clock.now(), new_id=partial(new_id, "r-"), diagnosis=case.diagnosis, in_place=in_place)
 
 
 def _offer(desk: Desk, case: Case, asked: Asked, made: Remediation) -> None:

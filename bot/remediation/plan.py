@@ -13,10 +13,12 @@ from bot.ports import ClusterReader
 from bot.remediation import engine_argument, notes, ownership, recipes, recreate
 from bot.remediation.actions import ACTIONS, Order
 from bot.remediation.assemble import Draft, remediation
-from bot.remediation.change import Beside, Change, Elsewhere
+from bot.remediation.change import Beside, Change, Edit, Elsewhere
 from bot.remediation.fetch import fetch, is_supported
-from bot.remediation.paste import container_patch, dump, pod_patch
-from bot.remediation.pointer import apply, get, split, under
+from bot.remediation.gitops import Source, source
+from bot.remediation.ownership import Owner
+from bot.remediation.paste import clean, container_patch, dump, pod_patch
+from bot.remediation.pointer import MISSING, apply, get, split, under
 from bot.remediation.recipes import SIZE, Recipe, RecipeStep
 from bot.remediation.workload import Shape, Workload
 from bot.remediation.writes import Writes, look, needed
@@ -94,13 +96,31 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
     owner = next((found for body in (workload.body, *(one.body for one in change.beside)) if (found := ownership.owner(body))), None)
     # a restart's annotation stands in nobody's manifest, so nobody puts it back; a changed strategy would be
     kept_by = None if owner is None or (not change.undoable and not writes.edits) else owner
-    if kept_by is not None and not here.in_place:
-        return Handout(ask.remedy, kept_by.says, fragment(workload, change))
+    kept = None if kept_by is None else _source(kept_by, workload, change, here.reader)
+    if kept_by is not None and kept is not None and (not here.in_place or kept_by.kind == "controller"):
+        return Handout(ask.remedy, _both(kept_by.says, kept.when), source_patch(kept, fragment(workload, change)))
     if writes.held is not None:
         return Handout(ask.remedy, writes.held, fragment(workload, change) if change.undoable else "")
-    said = (*change.notes, *((kept_by.says,) if kept_by else ()), *notes.predicted(ask.predicted), *_drift(ask, recipe, workload, change))
+    said = (*change.notes, *((_both(kept_by.says, kept.when),) if kept_by and kept else ()), *notes.predicted(ask.predicted), *_drift(ask, recipe, workload, change))
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), _expects(ask, recipe, here.diagnosis))
     return remediation(draft, workload, Change(change.edits, said, change.undoable, change.beside), writes, running, here.reader)
+
+
+def _source(owner: Owner, workload: Workload, change: Change, reader: ClusterReader) -> Source:
+    """The value that changes is looked for among a release's values only when it is a single one."""
+    first = change.edits[0] if len(change.edits) == 1 else Edit("", MISSING, MISSING)
+    return source(owner, workload.body, first.before, first.after, reader)
+
+
+def source_patch(found: Source, fragment: str) -> str:
+    """What to paste: where the source stands, the values key where it was found, else the fragment of the manifest."""
+    if found.values:
+        return "".join(f"# {line}\n" for line in found.where if line) + found.values
+    return "".join(f"# {clean(line)}\n" for line in found.where if line) + fragment
+
+
+def _both(one: Text, other: Text) -> Text:
+    return Text(f"{one.en} {other.en}", f"{one.zh}{other.zh}")
 
 
 def _placed(ask: Ask, recipe: Recipe, places: Sequence[Workload], here: Situation) -> tuple[Workload, Change | Elsewhere]:

@@ -8,7 +8,7 @@ import pytest
 from bot.remediation import execute_step, plan_undo
 from bot.sandbox.behaviours import ANNOTATION
 from tests.remediation.place import CRASHES, MODEL, Place, manifest, restarts, until
-from tests.remediation.plans import new_id, operation, recommendation
+from tests.remediation.plans import handed_out, new_id, operation, planned, recommendation
 
 CONFIG = f"model: {MODEL}\nmax-model-len: 131072\n"
 
@@ -60,3 +60,22 @@ def test_the_value_is_changed_where_it_stands_the_pods_roll_and_undo_restores_it
         execute_step(undo, index, "op-2", place.writer)
     assert place.body("Deployment")["spec"] == before
     assert [one["data"] for one in place.cluster.objects("v1", "ConfigMap", place.namespace) if one["metadata"]["name"] == "chat-config"] == maps
+
+
+def test_an_object_of_argo_cd_is_handed_out_with_its_place_in_git_and_changed_in_place_only_by_policy(place: Place) -> None:
+    source = {"repoURL": "https://git.example.com/apps.git", "path": "llm/chat", "targetRevision": "main"}
+    name = f"chat-{place.namespace}"
+    meta = {"name": name, "namespace": place.namespace}
+    place.cluster.apply({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": meta, "spec": {"source": source}})
+    target = place.crash_looping("Deployment", script=CRASHES)
+    body = place.body("Deployment")
+    body["metadata"] = {
+        **{key: body["metadata"][key] for key in ("name", "namespace")},
+        "annotations": {"argocd.argoproj.io/tracking-id": f"{name}:apps/Deployment:x/chat"},
+    }
+    place.cluster.apply({key: body[key] for key in ("apiVersion", "kind", "metadata", "spec")}, manager="argocd-controller")
+    found = handed_out(place.reader, recommendation(), target)
+    assert "# repository https://git.example.com/apps.git, path llm/chat, revision main" in found.paste
+    plan = planned(place.reader, recommendation(), target, in_place=True)
+    execute_step(plan, 0, "op-1", place.writer)
+    assert "--max-model-len=57344" in place.body("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]

@@ -249,11 +249,11 @@ class SmallWorld:
             return self.new_pod
         return SICK
 
-    def plan(self, wanted: Recommendation, target: Target, reader: Any, *, now: datetime, new_id: Callable[[], str], diagnosis: Diagnosis | None) -> Remediation | Handout:
+    def plan(self, wanted: Recommendation, target: Target, reader: Any, *, now: datetime, new_id: Callable[[], str], diagnosis: Diagnosis | None, in_place: bool = False) -> Remediation | Handout:
         self._call("plan")
         return self.handout or self._plan(new_id(), "apply", int(wanted.to_value or 0))
 
-    def foresee(self, wanted: Recommendation, target: Target, reader: Any, *, now: datetime, new_id: Callable[[], str], diagnosis: Diagnosis | None) -> Remediation | Handout:
+    def foresee(self, wanted: Recommendation, target: Target, reader: Any, *, now: datetime, new_id: Callable[[], str], diagnosis: Diagnosis | None, in_place: bool = False) -> Remediation | Handout:
         self._call("foresee")
         return self.handout or self._plan(new_id(), "apply", int(wanted.to_value or 0))
 

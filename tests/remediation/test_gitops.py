@@ -1,0 +1,80 @@
+"""What GitOps keeps: the patch for its source with the place where it stands, and when a change in place would be put back."""
+
+from typing import Any
+
+import pytest
+
+from tests.remediation.plans import handed_out, planned
+from tests.remediation.shelf import ShelfReader, deployment_shelf, workload
+
+TRACKED = {"annotations": {"argocd.argoproj.io/tracking-id": "chat:apps/Deployment:llm/chat"}}
+KUSTOMIZED = {"labels": {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux"}}
+RELEASED = {"labels": {"helm.toolkit.fluxcd.io/name": "chat", "helm.toolkit.fluxcd.io/namespace": "flux"}}
+
+
+def keeper(kind: str, name: str, spec: dict[str, Any], namespace: str = "flux") -> dict[str, Any]:
+    return {"kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def kept(meta: dict[str, Any], *keepers: dict[str, Any]) -> ShelfReader:
+    shelf = deployment_shelf(gpus=2, body=workload(meta=meta))
+    for one in keepers:
+        shelf.put(one)
+    return shelf
+
+
+def application(**policy: Any) -> dict[str, Any]:
+    return keeper("Application", "chat", {"source": {"repoURL": "https://git.example.com/apps.git", "path": "llm/chat", "targetRevision": "main"}, **policy})
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"syncPolicy": {"automated": {"selfHeal": True}}}, "put back within seconds"),
+        ({"syncPolicy": {"automated": {}}}, "until the next commit"),
+        ({}, "until somebody syncs"),
+    ],
+)
+def test_an_application_says_where_its_manifest_stands_and_whether_it_heals_itself(policy: dict[str, Any], words: str) -> None:
+    found = handed_out(kept(TRACKED, application(**policy)))
+    assert found.paste.startswith("# repository https://git.example.com/apps.git, path llm/chat, revision main\nspec:\n")
+    assert "--max-model-len=57344" in found.paste
+    assert words in found.reason.en
+
+
+def test_a_kustomization_says_its_path_and_interval() -> None:
+    spec = {"path": "./llm", "interval": "10m", "sourceRef": {"kind": "GitRepository", "name": "apps"}}
+    found = handed_out(kept(KUSTOMIZED, keeper("Kustomization", "apps", spec)))
+    assert found.paste.startswith("# repository GitRepository apps, path ./llm\n")
+    assert "every 10m" in found.reason.en
+    assert "suspended" in handed_out(kept(KUSTOMIZED, keeper("Kustomization", "apps", {**spec, "suspend": True}))).reason.en
+
+
+@pytest.mark.parametrize(
+    ("values", "patch"),
+    [
+        ({"model": {"maxModelLen": 131072, "name": "llama"}}, "spec:\n  values:\n    model:\n      maxModelLen: 57344\n"),
+        ({"extraArgs": ["--seed=1", "--max-model-len=131072"]}, "spec:\n  values:\n    extraArgs:\n      - --seed=1\n      - --max-model-len=57344\n"),
+    ],
+)
+def test_the_key_of_a_release_that_holds_the_value_is_named(values: dict[str, Any], patch: str) -> None:
+    spec = {"chart": {"spec": {"chart": "vllm-stack"}}, "values": values, "driftDetection": {"mode": "enabled"}}
+    found = handed_out(kept(RELEASED, keeper("HelmRelease", "chat", spec)))
+    assert found.paste == "# path of chart vllm-stack: spec.values of HelmRelease flux/chat\n" + patch
+    assert "Drift detection is on" in found.reason.en
+
+
+def test_a_value_that_stands_twice_is_not_guessed() -> None:
+    found = handed_out(kept(RELEASED, keeper("HelmRelease", "chat", {"values": {"a": 131072, "b": 131072}})))
+    assert "template:" in found.paste
+
+
+def test_an_unreadable_keeper_is_said_to_be_unreadable() -> None:
+    assert "could not be read" in handed_out(kept(TRACKED)).reason.en
+
+
+def test_in_place_only_when_policy_says_so_and_with_the_warning() -> None:
+    shelf = kept(TRACKED, application(syncPolicy={"automated": {"selfHeal": True}}))
+    handed_out(shelf)
+    plan = planned(shelf, in_place=True)
+    assert any("put back within seconds" in note.en for note in plan.notes)
