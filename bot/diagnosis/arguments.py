@@ -38,6 +38,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
 _PAIR = re.compile(
     r"""['"]?\b([a-z_]{3,40})['"]?\s{0,2}[=:]\s{0,2}(?:'([^']{0,200})'|"([^"]{0,200})"|(\{[^{}]{0,300}\}|[\w./+-]{1,120}(?![\w./+-]|=)))"""
 )  # "config: model='m'" is no option named config
+_WHOLE = "args: {"
 ENGINE_ONLY = frozenset(
     {"max_model_len", "model", "dtype", "quantization", "kv_cache_dtype", "enforce_eager", "tensor_parallel_size", "pipeline_parallel_size", "prefix_caching"}
 )
@@ -59,12 +60,14 @@ def _value(kind: str, text: str) -> Value | None:
 def facts_of(event: Event) -> list[Fact]:
     """The facts of one printed line of arguments or configuration."""
     found: dict[str, Fact] = {}
-    for match in _PAIR.finditer(event.text[:8192]):
-        name, text = match[1], match[2] or match[3] or match[4] or ""
+    text = event.text[:8192]
+    begin = text.find(_WHOLE) + len(_WHOLE) if _WHOLE in text else 0  # else the whole dictionary would be read as the value of an option "args"
+    for match in _PAIR.finditer(text, begin):
+        name, value_text = match[1], match[2] or match[3] or match[4] or ""
         if name not in OPTIONS:
             continue
         fact, kind = OPTIONS[name]
-        value = _value(kind, text)
+        value = _value(kind, value_text)
         if value is not None and f"engine.{fact}" not in found:
             found[f"engine.{fact}"] = Fact(f"engine.{fact}", value, event.place)
     return list(found.values())
