@@ -82,7 +82,7 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
     if incident is not None:
         of_log = log_facts.facts_of(incident, knowledge.namespaces)
         facts = _merged(facts, Facts(_moved(of_log, told[1])) if told else of_log, bundle, incident)
-    facts = _container_arguments(host.derive(facts))
+    facts = _container_environment(_container_arguments(host.derive(facts)))
     facts = facts.with_facts(device_facts.from_arguments(facts))
     engine = ledger_engine.engine_facts(facts)
     book = ledger.build(readings(incident.events), engine) if incident else None
@@ -109,15 +109,27 @@ def _moved(facts: Facts, place: Place) -> list[Fact]:
     ]
 
 
+def _of_container(facts: Facts, key: str) -> Fact | None:
+    """What pod.json says of the incident's container."""
+    name = facts.get("container.name")
+    numbers = (fact.name.split(".")[2] for fact in facts if fact.name.startswith("pod.container.") and fact.name.endswith(".name") and fact.value == name)
+    number = next(numbers, None) if isinstance(name, str) else None
+    return facts.fact(f"pod.container.{number}.{key}") if number else None
+
+
+def _container_environment(facts: Facts) -> Facts:
+    """`env.*` from the environment of the incident's container; what args.txt gave stays."""
+    pairs = _of_container(facts, "env")
+    if pairs is None or pairs.place is None or not isinstance(pairs.value, tuple):
+        return facts
+    from bot.evidence.args_text import from_environment
+
+    return facts.with_facts(fact for fact in from_environment(pairs.value, pairs.place) if fact.name not in facts)
+
+
 def _container_arguments(facts: Facts) -> Facts:
     """`args.*` from the words of the incident's container, where no args.txt gave them."""
-    name = facts.get("container.name")
-    if not isinstance(name, str) or any(fact.name.startswith("args.") for fact in facts):
-        return facts
-    number = next(
-        (fact.name.split(".")[2] for fact in facts if fact.name.startswith("pod.container.") and fact.name.endswith(".name") and fact.value == name), None
-    )
-    words = facts.fact(f"pod.container.{number}.words") if number else None
+    words = None if any(fact.name.startswith("args.") for fact in facts) else _of_container(facts, "words")
     if words is None or words.place is None:
         return facts
     from bot.evidence.args_text import from_words

@@ -80,6 +80,12 @@ def from_words(words: str, source: str, place: Place) -> tuple[Fact, ...]:
     return tuple(Fact(fact.name, fact.value, place) for fact in read(words.encode(), source).facts)
 
 
+def from_environment(pairs: tuple[str, ...], place: Place) -> tuple[Fact, ...]:
+    """`env.<NAME>` of a container's environment ("NAME=value"), as far as it concerns the server."""
+    split = (pair.partition("=") for pair in pairs)
+    return tuple(Fact(f"env.{name}", value, place) for name, _, value in split if _ENVIRONMENT.match(name) and value)
+
+
 def _words(lines: list[str]) -> list[_Word]:
     """The words of all lines; quotes kept together where they close, JSON and YAML list marks taken off, shell strings opened."""
     found: list[_Word] = []

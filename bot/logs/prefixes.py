@@ -90,7 +90,10 @@ def _unjson(text: str) -> tuple[str, dict[str, object]] | None:
     if not isinstance(record, dict):
         return None
     message = next((record[key] for key in ("log", "message", "msg") if isinstance(record.get(key), str)), None)
-    return None if message is None else (str(message).rstrip("\n"), record)
+    if message is None:
+        return None
+    behind = next((record[key] for key in ("exc_info", "exception", "traceback", "stack_trace", "error") if isinstance(record.get(key), str)), "")
+    return "\n".join(part for part in (str(message).rstrip("\n"), str(behind)) if part), record
 
 
 def strip(line: str) -> tuple[Prefix, str]:

@@ -1,5 +1,7 @@
 """What people paste: the last frames, a line of a client, one file too few, readings beside a log. Each kind keeps its cause and its advice."""
 
+import json
+
 import pytest
 
 from bot.model import Certainty
@@ -179,6 +181,11 @@ def test_what_graphs_are_estimated_to_take_is_offered_back_where_it_would_be_eno
             "gpu_oom",
         ),
         ("XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 17.91G of 15.75G hbm.", "gpu_oom"),
+        (
+            "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mPool->getPool(), mCudaStream->get()): out of memory (tllmBuffers.h:118)",
+            "gpu_oom",
+        ),
+        ("torch.AcceleratorError: CUDA error: uncorrectable NVLink error detected during the execution", "gpu_fault"),
         ("RuntimeError: Failed: CUDA error /deepep/csrc/deep_ep.cpp:86 'out of memory'", "nccl_oom"),
         ("ValueError: Out of memory! No free blocks are available.", "kv_cache_too_small"),
         ("(EngineCore_DP0 pid=1) ERROR 11-08 23:41:09 [core.py:845] TimeoutError: RPC call to execute_model timed out.", "unknown"),
@@ -243,3 +250,34 @@ def test_a_version_that_charges_others_to_itself_is_told_from_a_small_budget() -
     assert diagnose({"container.log": line.format(other="51.61", left="-29.77")}).cause == "other_process_on_gpu"
     alone = line.replace("60.22", "30.10").replace("60.31", "30.20").replace("9.80", "31.10").format(other="0.60", left="-0.06")
     assert diagnose({"container.log": alone}).cause == "kv_cache_too_small"
+
+
+def test_the_exception_of_a_json_record_is_read_with_its_message() -> None:
+    record = {
+        "level": "ERROR", "time": "08-20 08:20:00.101", "message": "EngineCore failed to start.",
+        "exc_info": "Traceback (most recent call last):\nValueError: Free memory on device (60.11/79.19 GiB) on startup is less than desired GPU memory utilization (0.9, 71.27 GiB).",
+    }  # fmt: skip
+    assert diagnose({"container.log": json.dumps(record) + "\n"}).cause == "free_memory_below_request"
+
+
+@pytest.mark.parametrize("set_already", [True, False])
+def test_what_the_container_has_set_already_is_not_advised_again(set_already: bool) -> None:
+    log = "(EngineCore pid=9) ERROR 01-02 01:02:00 [core.py:935] EngineCore encountered a fatal error.\n" + oom(
+        "1.80 GiB", "47.40 GiB", "716.80 MiB", "46.70 GiB", "39.20 GiB", "6.00 GiB"
+    )
+    env = [{"name": "PYTORCH_CUDA_ALLOC_CONF", "value": "expandable_segments:True"}] if set_already else []
+    state = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-03-03T10:20:44Z"}}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "chat-0", "namespace": "llm"},
+        "spec": {"containers": [{"name": "server", "image": "vllm/vllm-openai:v0.13.0", "args": ["--model", "/m"], "env": env}]},
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [
+                {"name": "server", "restartCount": 1, "ready": False, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": state}
+            ],
+        },
+    }
+    found = diagnose({"container.log": log, "pod.json": pod})
+    assert found.cause == "fragmentation"
+    assert ("expandable_segments" in [advice.remedy for advice in found.recommendations]) is not set_already
