@@ -11,6 +11,8 @@ _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{1,20})[^)]{0,40}\): (\d{1,4}), (?:pid='?(\d{1,10}|<unknown>)'?, )?(?:name=([^,]{1,64}), )?(.{0,200})|Xid(?:CriticalError)?: Xid=(\d{1,4}) on Device=(\S{1,64}?),"
 )
 
+_BEFORE = re.compile(r"caused by previous Xid (\d{1,4})")
+
 # application: the program did something illegal; follower: a consequence of something else; notice: nothing failed; all others: the card or its driver
 APPLICATION = frozenset({11, 12, 13, 31, 32, 38, 39, 43, 61, 68, 69, 80, 94, 123})
 FOLLOWER = frozenset({45})
@@ -49,6 +51,9 @@ def xids(lines: Iterable[tuple[int, str]]) -> list[Xid]:
         if not match or len(found) >= 300:
             continue
         code, device = int(match[2] or match[6]), (match[1] or match[7]).lower()
+        before = _BEFORE.search(match[5] or "")
+        if code in FOLLOWER and before:
+            code = int(before[1])  # the driver names the fault that this one only follows
         pid = int(match[3]) if match[3] and match[3].isdigit() else None
         found[code, device] = Xid(number, code, device, pid, (match[4] or "").strip("'<>"), match[5] or "")
     return sorted(found.values(), key=lambda xid: (_WORST.index(xid.meaning), xid.line))[:30]

@@ -32,3 +32,8 @@ def test_same_fault_of_the_same_card_counts_once() -> None:
 
 def test_other_driver_lines_are_none() -> None:
     assert codes("NVRM: loading NVIDIA UNIX x86_64 Kernel Module", "NVRM: GPU 0000:17:00.0: RmInitAdapter failed!") == []
+
+
+def test_fault_that_a_clean_up_only_follows_is_the_one_that_counts() -> None:
+    assert codes("NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000001 caused by previous Xid 149") == [(149, "hardware")]
+    assert codes("NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000010") == [(45, "follower")]
