@@ -45,45 +45,57 @@ def live(folder: str, ready: Connection) -> None:
 
 
 class Killer:
-    """Starts the bot, and kills it until `kills` are used up."""
+    """Starts the bot, or several on one store, and kills one of them again and again until `kills` are used up."""
 
-    def __init__(self, folder: Path, seed: int, kills: int, state: Callable[[], str], longest_s: float = 0.18) -> None:
-        self._folder, self._random, self._left, self._state, self._longest_s = folder, random.Random(seed), kills, state, longest_s
-        self._bot: BaseProcess | None = None
+    def __init__(self, folder: Path, seed: int, kills: int, state: Callable[[], str], *, replicas: int = 1, longest_s: float = 0.18) -> None:
+        self._folder, self._random, self._left, self._state = folder, random.Random(seed), kills, state
+        self._replicas, self._longest_s = replicas, longest_s
+        self._bots: list[BaseProcess] = []
         self._until = 0.0
         self.tally = Tally()
 
     def keep_it_running(self) -> None:
         """Called often: starts it when it is dead, kills it when its moment has come."""
-        if self._bot is None:
-            mine, theirs = FORKS.Pipe(duplex=False)
-            self._bot = FORKS.Process(target=live, args=(str(self._folder), theirs), daemon=True)
-            self._bot.start()
-            theirs.close()
-            assert mine.recv() == "runs"
-            mine.close()
+        if len(self._bots) < self._replicas:
+            self._start()
             self._until = time.monotonic() + self._random.uniform(0.005, self._longest_s)
         elif self._left and time.monotonic() >= self._until:
             self._left -= 1
-            self.end()
+            self._end(self._bots.pop(self._random.randrange(len(self._bots))))
             self.tally.kills += 1
             self.tally.at[self._state()] += 1
 
+    def _start(self) -> None:
+        mine, theirs = FORKS.Pipe(duplex=False)
+        bot = FORKS.Process(target=live, args=(str(self._folder), theirs), daemon=True)
+        bot.start()
+        theirs.close()
+        assert mine.recv() == "runs"
+        mine.close()
+        self._bots.append(bot)
+
+    def at_most(self, kills: int) -> None:
+        self._left = min(self._left, kills)
+
     def end(self) -> None:
-        if self._bot is not None:
-            self._bot.kill()  # SIGKILL
-            self._bot.join()
-            self._bot.close()
-            self._bot = None
+        for bot in self._bots:
+            self._end(bot)
+        self._bots = []
+
+    @staticmethod
+    def _end(bot: BaseProcess) -> None:
+        bot.kill()  # SIGKILL
+        bot.join()
+        bot.close()
 
 
 class Round:
     """One case from the request to undone. `folder` is fresh."""
 
-    def __init__(self, folder: Path, seed: int, kills: int) -> None:
+    def __init__(self, folder: Path, seed: int, kills: int, replicas: int = 1) -> None:
         self.bot = Bot(folder)
         self.case: Case | None = None
-        self.killer = Killer(folder, seed, kills, lambda: self.now().state.value)
+        self.killer = Killer(folder, seed, kills, lambda: self.now().state.value, replicas=replicas)
 
     def now(self) -> Case:
         found = self.bot.store.get(self.case.id) if self.case else None
@@ -127,8 +139,9 @@ class Round:
         self.bot.cases.press(Press(f"p{self.bot.keys()}", button.id, actor, OPS, case.updated_at))
 
     def _settle(self) -> None:
-        """Until the thread shows the end, and all kills are used up."""
+        """Until the thread shows the end; few kills are left for that, since all writes are done."""
         end = time.monotonic() + WITHIN_S
+        self.killer.at_most(2)
         while self.bot.world.rows("SELECT state FROM messages WHERE purpose = 'top'") != [(State.UNDONE.value,)] and time.monotonic() < end:
             self.killer.keep_it_running()
             time.sleep(0.01)
