@@ -190,6 +190,8 @@ def test_what_graphs_are_estimated_to_take_is_offered_back_where_it_would_be_eno
         ("ValueError: Out of memory! No free blocks are available.", "kv_cache_too_small"),
         ("(EngineCore_DP0 pid=1) ERROR 11-08 23:41:09 [core.py:845] TimeoutError: RPC call to execute_model timed out.", "unknown"),
         ("RuntimeError: No CUDA GPUs are available", "application_error"),
+        ("(Worker_TP1 pid=12) torch.AcceleratorError: CUDA error: invalid device ordinal", "application_error"),
+        ("(APIServer pid=1) TimeoutError: Timed out waiting for engine core processes to start. Waited 600s", "unknown"),
         (
             "RuntimeError: vLLM cannot currently support max_model_len=16384 with block_size=16 on GPU with compute capability (7, 0) (required shared memory 66100 > available shared memory 49152).",
             "kernel_resource_limit",
