@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.ports import ClusterReader
-from bot.remediation import cpu_limit, engine_argument, environment_variable, memory, restart, shared_memory, timing
+from bot.remediation import cordon, cpu_limit, engine_argument, environment_variable, memory, restart, scale, shared_memory, timing
 from bot.remediation.change import Change, Elsewhere
 from bot.remediation.engine_options import OPTIONS
 from bot.remediation.workload import Workload
@@ -45,6 +45,8 @@ ACTIONS: Mapping[str, Action] = {
     memory.NAME: Action(lambda workload, order, reader: memory.change(workload, order.subject, order.value, order.direction, reader), "field", memory.FIELDS),
     cpu_limit.NAME: Action(lambda workload, order, reader: cpu_limit.change(workload, reader)),
     shared_memory.NAME: Action(lambda workload, order, reader: shared_memory.change(workload, order.value)),
+    scale.NAME: Action(lambda workload, order, reader: scale.change(workload, order.value, reader)),
+    cordon.NAME: Action(lambda workload, order, reader: cordon.change(workload, reader)),
     timing.PROBE: Action(lambda workload, order, reader: timing.probe(workload, order.value)),
     timing.GRACE: Action(lambda workload, order, reader: timing.grace_period(workload, order.value)),
 }

@@ -74,7 +74,12 @@ def requests(pod_spec: Mapping[str, Any]) -> Amounts:
 def _requests(container: Mapping[str, Any]) -> Amounts:
     resources = container.get("resources") or {}
     both = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: quantity(str(amount)) for name, amount in both.items() if name in _COUNTED or is_gpu(name)}
+    return {name: quantity(str(amount)) for name, amount in both.items() if is_counted(name)}
+
+
+def is_counted(resource: str) -> bool:
+    """Whether it is looked at: CPU, memory, GPUs."""
+    return resource in _COUNTED or is_gpu(resource)
 
 
 def _add(total: Amounts, more: Amounts) -> None:
@@ -84,7 +89,7 @@ def _add(total: Amounts, more: Amounts) -> None:
 
 def _free(node: Mapping[str, Any], used: Amounts) -> Amounts:
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    counted = {name: quantity(str(amount)) for name, amount in allocatable.items() if name in _COUNTED or is_gpu(name)}
+    counted = {name: quantity(str(amount)) for name, amount in allocatable.items() if is_counted(name)}
     return {name: amount - used.get(name, Decimal(0)) for name, amount in counted.items()}
 
 

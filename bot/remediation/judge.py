@@ -15,6 +15,8 @@ QUIET = ("healthy", "unknown", "")  # diagnoses of a new process that say nothin
 
 def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis | None, rollout: Rollout, now: datetime) -> Outcome:
     """The outcome. `before` is the diagnosis that led to the plan, `after` that of a new pod (None: it could not be made)."""
+    if remediation.object.kind == "Node" and rollout.done:
+        return _node(remediation, now)
     if remediation.direction == "undo":
         return _undone(rollout, now)
     cause = remediation.expects.cause or (before.cause if before else "")
@@ -28,6 +30,13 @@ def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis |
     if after.cause not in QUIET and after.phase is not None and after.reached is not Phase.SERVING:
         return Outcome(Verdict.FAILED, _other(after), now, after)
     return _passed(remediation, after, rollout, now)
+
+
+def _node(remediation: Remediation, now: datetime) -> Outcome:
+    name = remediation.object.name
+    if remediation.direction == "undo":
+        return Outcome(Verdict.UNDONE, Text(f"Undone: node {name} takes new pods again.", f"已撤销：节点 {name} 恢复调度。"), now)
+    return Outcome(Verdict.VERIFIED, Text(f"Node {name} takes no new pods. What ran there still runs.", f"节点 {name} 不再接收新 Pod；其上已有的仍在运行。"), now)
 
 
 def _undone(rollout: Rollout, now: datetime) -> Outcome:

@@ -114,6 +114,8 @@ def undo(edits: Sequence[Edit], workload: Workload) -> Text:
     more, more_zh = (
         (" (the strategy last, once the pods are back)", "（发布策略在 Pod 恢复后最后还原）") if strategy and workload.kind == "Deployment" else ("", "")
     )
+    if not any(under(edit.pointer, workload.shape.template) for edit in edits):
+        return Text("Undo puts back the value above.", "撤销会还原上面的值。")
     return Text(f"Undo puts back the values above{more}, which restarts the pods once more.", f"撤销会还原上面的值{more_zh}，Pod 会再重启一次。")
 
 

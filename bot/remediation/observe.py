@@ -13,6 +13,7 @@ from bot.ports import ClusterReader, Json
 from bot.remediation import kinds, ray_serve
 from bot.remediation.bound import FIELD_MANAGER, read
 from bot.remediation.paste import clean
+from bot.remediation.pointer import MISSING, get
 from bot.remediation.shape import shape_of
 from bot.remediation.workload import (
     Workload,
@@ -52,6 +53,8 @@ class _Look:
 def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | None = None, deadline: timedelta = DEADLINE) -> Rollout:
     """The rollout of the plan's object as it is now. Raises NotFound when the object is gone, Forbidden, Temporary."""
     moment = now or datetime.now(UTC)
+    if remediation.object.kind == "Node":
+        return _written_there(remediation, reader)
     look = _look(remediation, reader)
     ready = sum(1 for pod in look.new if serves(pod, moment, STEADY))
     names = tuple(str(metadata(pod)["name"]) for pod in look.new)
@@ -60,6 +63,14 @@ def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | 
         done = _restored(look)
     stuck, detail = ("", "") if done else _stuck(remediation, look, moment, deadline)
     return Rollout(look.wanted, len(look.new), ready, done, stuck, clean(detail)[:DETAIL], names)
+
+
+def _written_there(remediation: Remediation, reader: ClusterReader) -> Rollout:
+    """An object without pods: done when it has what the plan wrote."""
+    body = read(remediation.object, reader)
+    wrote = [one for step in remediation.steps for one in step.patch if one["op"] != "test" and str(one["path"]).startswith("/spec/")]
+    done = all(get(body, str(one["path"])) == one.get("value", MISSING) for one in wrote)
+    return Rollout(1, int(done), int(done), done)
 
 
 def _look(remediation: Remediation, reader: ClusterReader) -> _Look:

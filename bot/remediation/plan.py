@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Diagnosis, Expectation, Handout, ObjectRef, Predicted, Recommendation, Remediation, Target, Text
 from bot.ports import ClusterReader
-from bot.remediation import engine_argument, notes, ownership, recipes, recreate
+from bot.remediation import cordon, engine_argument, notes, ownership, recipes, recreate
 from bot.remediation.actions import ACTIONS, Order
 from bot.remediation.assemble import Draft, remediation
 from bot.remediation.change import Beside, Change, Edit, Elsewhere
@@ -73,6 +73,8 @@ def plan(
         reason = recipe.by_hand if recipe and recipe.by_hand else Text("The bot does not do this by itself.", "机器人不会自动执行这项修改。")
         return Handout(ask.remedy, reason, ask.effect, "text")
     here = Situation(target, reader, now, new_id, diagnosis, in_place)
+    if recipe.steps[0].action == cordon.NAME:
+        return _node(ask, recipe, here)
     if not is_supported(target):
         return _other_kind(ask, recipe, here)
     workload, change = _placed(ask, recipe, fetch(target, reader), here)
@@ -104,6 +106,18 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
     said = (*change.notes, *((_both(kept_by.says, kept.when),) if kept_by and kept else ()), *notes.predicted(ask.predicted), *_drift(ask, recipe, workload, change))
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), _expects(ask, recipe, here.diagnosis))
     return remediation(draft, workload, Change(change.edits, said, change.undoable, change.beside), writes, running, here.reader)
+
+
+def _node(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
+    """A plan for the target's node."""
+    if not here.target.node:
+        return Handout(ask.remedy, Text("Which node it ran on is not known.", "不知道它运行在哪个节点上。"), "", "text")
+    target, node = cordon.fetch(here.target, here.reader)
+    change = _change(ask, recipe, node, here)
+    if isinstance(change, Elsewhere):
+        return Handout(ask.remedy, change.reason, change.paste, change.language)
+    draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, target, _risk(ask, recipe), Expectation())
+    return remediation(draft, node, change, Writes(), look(node, here.reader, here.now), here.reader)
 
 
 def _source(owner: Owner, workload: Workload, change: Change, reader: ClusterReader) -> Source:

@@ -13,7 +13,7 @@ from bot.remediation.paste import REDACTED, dump
 from bot.remediation.pointer import MISSING, get
 from bot.remediation.workload import Shape, Workload, container_index, metadata, ref_of
 
-TOKEN = "kube-api-access-"  # noqa: S105 - the name of a volume
+TOKEN = "kube-api-access-"
 POD = Shape("/spec", "/spec", "/metadata/annotations")
 FILLED_IN = ("nodeName", "serviceAccount", "enableServiceLinks", "preemptionPolicy", "priority", "schedulerName")
 JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name")

@@ -5,9 +5,13 @@ Pure. What each kind's controller does with a change is in `rollouts.py`.
 
 from bot.remediation.workload import Shape
 
+NODE = Shape("/spec/none", "/spec/none", "", "/spec/none")  # a node has no template and no containers
+
 
 def shape_of(kind: str, container: str) -> tuple[int, Shape]:
     """The index in the list of containers and the shape, from the pointer of the container ("/spec/template/spec/containers/0")."""
+    if kind == "Node":
+        return 0, NODE
     pod_spec, _, index = container.rpartition("/containers/")
     if not pod_spec:
         return 0, Shape(container.rpartition("/")[0], container.rpartition("/")[0], f"{container.rpartition('/')[0]}/annotations", container)

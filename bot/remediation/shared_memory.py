@@ -13,7 +13,7 @@ from bot.remediation.workload import Workload
 from bot.units import GIB, MIB, TIB, as_quantity, quantity, show
 
 NAME = "set_shared_memory"
-PLACE, VOLUME = "/dev/shm", "oombot-shm"  # noqa: S108 - the mount point inside the pod
+PLACE, VOLUME = "/dev/shm", "oombot-shm"
 LOW, HIGH = 64 * MIB, TIB
 
 

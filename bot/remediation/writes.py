@@ -43,6 +43,8 @@ class Running:
 
 def look(workload: Workload, reader: ClusterReader, now: datetime) -> Running:
     """Reads the pods, and whether one more would find a GPU where that matters."""
+    if workload.kind == "Node":
+        return Running((), (), Room(True))
     if workload.kind in kinds.KINDS:
         found = tuple(kinds.of_template(workload, kinds.pods(dict(workload.body), workload.kind, reader)))
     else:

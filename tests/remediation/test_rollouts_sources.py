@@ -7,6 +7,7 @@ import pytest
 
 from bot.remediation import execute_step, plan_undo
 from bot.sandbox.behaviours import ANNOTATION
+from bot.sandbox.kubelet.machine import machine
 from tests.remediation.place import CRASHES, MODEL, Place, manifest, restarts, until
 from tests.remediation.plans import handed_out, new_id, operation, planned, recommendation
 
@@ -79,3 +80,14 @@ def test_an_object_of_argo_cd_is_handed_out_with_its_place_in_git_and_changed_in
     plan = planned(place.reader, recommendation(), target, in_place=True)
     execute_step(plan, 0, "op-1", place.writer)
     assert "--max-model-len=57344" in place.body("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_one_more_replica_gets_the_free_gpu_and_is_taken_away_again(place: Place) -> None:
+    place.cluster.add_machine(machine(f"spare-{place.namespace}", labels={"pool": place.namespace}))
+    target = place.ready("Deployment", script={"ready_after": 2, "log": ["serving"]})
+    plan = place.planned("add_replicas", target)
+    rollout = place.carry_out(plan, "op-1")
+    assert (rollout.ready, rollout.wanted) == (2, 2)
+    undo = plan_undo(operation(plan), place.reader, new_id=new_id)
+    assert place.carry_out(undo, "op-2").wanted == 1
+    until(lambda: True if len(place.pods()) == 1 else None)  # which one goes is the controller's choice
