@@ -5,17 +5,22 @@ feeds only. Knows nothing of servers; what the lines mean is `events` and `incid
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from itertools import chain
+from typing import TYPE_CHECKING, BinaryIO
 
 from bot.logs.messages import LogMessage
 from bot.logs.search import Anchors, Search
 
-BLOCK = 2**20
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+BLOCK = 2 * 2**20
 REACH = 4096  # bytes before and behind an anchor that a pattern sees
 OVERLAP = 512  # longer than any anchor; what two parts of one endless line share
 KEEP = 400  # hits of one message that are kept: so many first ones and so many last ones
+TOGETHER = 64 * 2**20  # bytes behind which reading and searching go on side by side
 PIECE = 64 * 2**10  # bytes in which line feeds are counted at a time: what the allocator keeps at hand
 IN_ONE_LINE = 4  # hits of one anchor in one line that are looked at
 TAIL = 6  # last lines that are kept for showing where a log stops
@@ -55,81 +60,127 @@ class Scanner:
         self._search = Anchors(self._anchors, [index for index, message in enumerate(self._owner) if message.counted])
 
     def scan(self, stream: BinaryIO, block: int = BLOCK) -> Scan:
-        """Reads `stream` to its end, through one buffer that is used again and again. May run in several threads at once: each scan has a scratch
-        space of its own (22 microseconds)."""
+        """Reads `stream` to its end, through two buffers that are used again and again. May run in several threads at once."""
         keeper, search = _Keeper(self.messages), Search(self._search)
-        size = max(block, 2 * OVERLAP) + 2 * OVERLAP
-        buffer = bytearray(size)
-        part = _Part(buffer, 0, 0, 1, 0, b"")
         newest: deque[_Part] = deque(maxlen=2)  # copies, while some anchors are too frequent to look at all their hits
-        rest = 0  # bytes of an unfinished line at the front of the buffer
-        while True:
-            fresh = _fill(stream, buffer, rest)
-            filled = rest + fresh
-            cut = buffer.rfind(b"\n", 0, filled) + 1
-            endless = not cut and filled == size
-            end = cut if fresh and cut else filled
-            if cut or endless or not fresh:
-                head = part.head or bytes(buffer[:OVERLAP]) if endless and fresh else part.head
-                whole = _Part(buffer, end, filled, part.line, part.seen, head)
-                part = self._scan_part(whole, keeper, search)
-                if search.crowded:
-                    newest.append(replace(whole, buffer=buffer[:end]))
-            if not fresh:
-                self._look_closely(newest, search, keeper)
-                return keeper.result()
-            if endless:
-                cut = filled - OVERLAP
-                part = _Part(buffer, 0, 0, part.line, OVERLAP, part.head)
-            rest = filled - cut
-            if cut:
-                buffer[:rest] = buffer[cut:filled]
+        before: tuple[_Part, Callable[[], _Ends]] | None = None
+        with _Helper(search) as helper:
+            for part in chain(_parts(stream, block), [None]):
+                if before is not None:
+                    self._take(before[0], before[1](), keeper)
+                    if search.crowded:
+                        newest.append(replace(before[0], buffer=before[0].buffer[: before[0].end]))
+                before = (part, helper.start(part)) if part is not None else None
+        self._look_closely(newest, search, keeper)
+        return keeper.result()
 
-    def _look_closely(self, newest: Iterable["_Part"], search: Search, keeper: "_Keeper") -> None:
-        """Of the most frequent anchors, the last KEEP hits of the file."""
-        for part in newest:
-            line, position = part.line, 0
-            for index, end in sorted(search.last(part.buffer, KEEP), key=lambda hit: hit[1]):
-                line += _line_feeds(part.buffer, position, end)
-                position = end
-                keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
-        keeper.put_in_order()
-
-    def _scan_part(self, part: "_Part", keeper: "_Keeper", search: Search) -> "_Part":
-        """Scans one part; gives what the next one begins with."""
-        ends = _Ends()
-        search.find(part.buffer, part.end, ends.take)
+    def _take(self, part: "_Part", ends: "_Ends", keeper: "_Keeper") -> None:
+        """Takes the hits of one part that was searched."""
         for index in ends.anchors():
             if self._owner[index].counted:
                 ends.take(index, 0, part.buffer.rfind(self._anchors[index], 0, part.end) + len(self._anchors[index]))
         keeper.drop(ends.dropped)
-        line, position = part.line, 0
         here: dict[int, tuple[int, int]] = {}  # anchor -> line of its newest hit, and how many it has there
-        for end, index in ends.kept():
-            if end <= part.seen:
-                continue
-            line += _line_feeds(part.buffer, position, end)
-            position = end
+        for line, end, index in _with_lines(part, ends.kept()):
             there, times = here.get(index, (0, 0))
             here[index] = (line, times + 1 if there == line else 1)
             if here[index][1] <= IN_ONE_LINE:
                 keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
-        line += _line_feeds(part.buffer, position, part.end)
-        keeper.end_of_part(part, line)
-        return _Part(part.buffer, 0, 0, line, 0, b"" if line > part.line or not part.head else part.head)
+        keeper.end_of_part(part)
+
+    def _look_closely(self, newest: Iterable["_Part"], search: Search, keeper: "_Keeper") -> None:
+        """Of the most frequent anchors, the last KEEP hits of the file."""
+        for part in newest:
+            last = sorted((end, index) for index, end in search.last(part.buffer, KEEP))
+            for line, end, index in _with_lines(part, last):
+                keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
+        keeper.put_in_order()
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     """The first `end` bytes of the buffer: whole lines, or a piece of an endless one whose beginning is `head`. Of `seen` bytes the hits are known
-    already; `line` is the number of the first line."""
+    already; `line` is the number of the first line, `feeds` how many line feeds stand in it."""
 
     buffer: bytearray
     end: int
-    filled: int
     line: int
+    feeds: int
     seen: int
     head: bytes
+
+
+def _parts(stream: BinaryIO, block: int) -> Iterator[_Part]:
+    """The stream in parts, in two buffers that take turns: a part stays as it is while the next one is read."""
+    size = max(block, 2 * OVERLAP) + 2 * OVERLAP
+    buffer, other = bytearray(size), bytearray(size)
+    line, seen, head, rest = 1, 0, b"", 0  # rest: bytes of an unfinished line at the front of the buffer
+    while True:
+        fresh = _fill(stream, buffer, rest)
+        filled = rest + fresh
+        cut = buffer.rfind(b"\n", 0, filled) + 1
+        if not fresh:
+            if filled:
+                yield _Part(buffer, filled, line, _line_feeds(buffer, 0, filled), seen, head)
+            return
+        if cut:
+            feeds = _line_feeds(buffer, 0, cut)
+            yield _Part(buffer, cut, line, feeds, seen, head)
+            line, seen, head = line + feeds, 0, b""
+        elif filled == size:
+            head = head or bytes(buffer[:OVERLAP])
+            yield _Part(buffer, filled, line, 0, seen, head)
+            cut, seen = filled - OVERLAP, OVERLAP
+        rest = filled - cut
+        other[:rest] = buffer[cut:filled]
+        buffer, other = other, buffer
+
+
+def _with_lines(part: _Part, hits: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Line, end and anchor of hits (ends with anchors, ascending) that were not seen before. Counts from whichever end is nearer."""
+    line, position = part.line, 0
+    for end, index in hits:
+        if end <= part.seen:
+            continue
+        if end - position <= part.end - end:
+            line += _line_feeds(part.buffer, position, end)
+        else:
+            line = part.line + part.feeds - _line_feeds(part.buffer, end, part.end)
+        position = end
+        yield line, end, index
+
+
+class _Helper:
+    """Searches a part in another thread while this one reads and counts the next, once a file is so large that it pays."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> "_Helper":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def start(self, part: _Part) -> Callable[[], "_Ends"]:
+        """Begins to search a part; the result waits for the end and gives the hits."""
+        ends = _Ends()
+        if self._search.read < TOGETHER:
+            self._search.find(part.buffer, part.end, ends.take)
+            return lambda: ends
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(1)
+        at_work = self._pool.submit(self._search.find, part.buffer, part.end, ends.take)
+
+        def wait() -> _Ends:
+            at_work.result()
+            return ends
+
+        return wait
 
 
 class _Ends:
@@ -226,8 +277,8 @@ class _Keeper:
     def drop(self, hits: int) -> None:
         self._scan.dropped += hits
 
-    def end_of_part(self, part: _Part, line: int) -> None:
-        """`line`: number of the line behind the part."""
+    def end_of_part(self, part: _Part) -> None:
+        line = part.line + part.feeds
         self._scan.size += part.end - min(part.seen, part.end)
         open_line = part.end > 0 and part.buffer[part.end - 1] != 10
         if part.end:

@@ -62,7 +62,7 @@ class Search:
 
     def __init__(self, anchors: Anchors) -> None:
         self._anchors = anchors
-        self._read = 0
+        self.read = 0
         self._learned = 0
         self._hot: set[int] = set()
         self._all: hyperscan.Database | None = None
@@ -80,10 +80,10 @@ class Search:
 
     def find(self, buffer: bytearray, end: int, take: Take) -> None:
         """Calls `take` for the hits in the first `end` bytes, in no particular order."""
-        if end <= SMALL and not self._read:
+        if end <= SMALL and not self.read:
             self._one_by_one(buffer, end, take)
             return
-        self._read += end
+        self.read += end
         self._found = []
         if self._pieces is None or not self._by_pieces(buffer, end):
             self._at_once(buffer, 0, end)
@@ -92,7 +92,7 @@ class Search:
         gone = {index for index in self._hot if not self._from_both_ends(index, buffer, end, take)}
         counts = Counter(index for index, _ in self._found)
         hot = {index for index, count in counts.items() if count > CROWD}
-        if end > SAMPLE and (hot or gone or (self._pieces is None and self._read > LARGE)) and self._learned < RELEARN:
+        if end > SAMPLE and (hot or gone or (self._pieces is None and self.read > LARGE)) and self._learned < RELEARN:
             self._learn(buffer, end, self._hot - gone | hot)
 
     def last(self, buffer: bytearray, most: int) -> Iterator[tuple[int, int]]:
@@ -170,14 +170,14 @@ class Search:
 
         self._learned += 1
         sample = bytes(buffer[max(0, end - SAMPLE) : end])
-        if self._read > LARGE:
+        if self.read > LARGE:
             hot = hot | {index for index, text in enumerate(self._anchors.texts) if sample.count(text) >= 16}
         self._hot = hot
         rest = [index for index in range(len(self._anchors.texts)) if index not in hot]
         self._all = self._anchors.database(rest)
         self._scratch = hyperscan.Scratch(self._all)
         self._pieces = None
-        if self._read > LARGE:
+        if self.read > LARGE:
             pieces = pieces_of([self._anchors.texts[index] for index in rest], sample)
             self._pieces = _compiled(pieces, range(len(pieces)), [0] * len(pieces))
             self._pieces_scratch = hyperscan.Scratch(self._pieces)
