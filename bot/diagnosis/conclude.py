@@ -3,10 +3,11 @@
 Certainty is derived here and nowhere raised. No finding means `unknown`, with the readings that would decide.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from bot.diagnosis import host_sizing, recommend, sizing, words
+from bot.diagnosis import fact_words, host_sizing, recommend, sizing, words
+from bot.diagnosis.against import against
 from bot.diagnosis.causes import family_of
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.recommend import Meaning
@@ -15,7 +16,7 @@ from bot.facts import VOCABULARY, Facts
 from bot.logs.incidents import Incident
 from bot.model import Certainty, Diagnosis, Fact, Gap, Ledger, Phase, Quote, RunnerUp, Text
 
-_MOST_QUOTES = 6
+_MOST_QUOTES = 4
 _OF_LOG = ("failure.", "alloc.", "budget.", "engine.", "stack.", "requests.", "limits.")  # a verdict on these rests on the log's root
 
 
@@ -43,12 +44,14 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
         certainty = Certainty.LIKELY
     remedies = recommend.chosen([best, *rivals], facts)
     advice, useless = recommend.advise(best, remedies, facts, context.meanings, lambda name, direction: _size(name, direction, facts, context))
+    objections = against(best, rivals, facts, lambda fact: _says(fact, facts, context))
     return Diagnosis(
         cause=best.cause,
         family=family_of(best.cause),
         certainty=certainty,
         summary=words.fill(best.signature.says, facts),
-        evidence=_evidence(best.signature, facts, context),
+        evidence=_evidence(best.signature, facts, context, {(quote.source, quote.line) for quote in objections}),
+        against=objections,
         runners_up=tuple(RunnerUp(rival.cause, rival.certainty) for rival in rivals[:4]),
         gaps=_gaps(best, facts, context),
         ledger=context.ledger,
@@ -103,14 +106,14 @@ def _nothing(facts: Facts) -> Text:
     return Text("The evidence does not say what happened.", "证据不足以说明发生了什么。")
 
 
-def _evidence(signature: Signature, facts: Facts, context: Context) -> tuple[Quote, ...]:
-    """Quotes of the facts that the signature rests on, the root first; each place once."""
+def _evidence(signature: Signature, facts: Facts, context: Context, elsewhere: Set[tuple[str, int | None]] = frozenset()) -> tuple[Quote, ...]:
+    """Quotes of the facts that the signature rests on, the root first; each place once, and none that is quoted `elsewhere`."""
     rooted = any(name.startswith(_OF_LOG) for name in signature.when)
     names = [*(["failure.kind"] if rooted else []), *signature.quotes, *signature.when, *signature.certain_if]
     quotes: dict[tuple[str, int | None], Quote] = {}
     for name in names:
         fact = facts.fact(name)
-        if fact is None or fact.place is None or (fact.place.source, fact.place.line) in quotes:
+        if fact is None or fact.place is None or (fact.place.source, fact.place.line) in quotes or (fact.place.source, fact.place.line) in elsewhere:
             continue
         says = signature.quotes.get(name)
         quotes[fact.place.source, fact.place.line] = Quote(
@@ -120,14 +123,28 @@ def _evidence(signature: Signature, facts: Facts, context: Context) -> tuple[Quo
 
 
 def _says(fact: Fact, facts: Facts, context: Context) -> Text:
-    message = facts.get("failure.message") if fact.name.startswith(("failure.", "alloc.")) else fact.name
-    frame = fact.name.replace("stack.", "frame.", 1)
-    for name in (frame, message, str(message).rpartition(".")[0]):
-        if isinstance(name, str) and name in context.says:
+    """What a quoted line shows: by the message that stands in it, else by the fact that was read from it."""
+    for name in (fact.name.replace("stack.", "frame.", 1), fact.name, fact.name.rpartition(".")[0]):
+        if name in context.says:
             return context.says[name]
+    printed = None if fact.name.startswith("log.") else _printed_at(fact, facts, context)
+    said = printed or fact_words.of(fact)
+    if said is not None:
+        return said
     meaning = VOCABULARY.get(fact.name)
     shown = words.show(fact.name, fact.value)
     return Text(f"{meaning[1].partition(':')[0]}: {shown}") if meaning else Text(f"{fact.name}: {shown}")
+
+
+def _printed_at(fact: Fact, facts: Facts, context: Context) -> Text | None:
+    """The meaning of the log message in the line that a fact was read from; of several there, the root's, else the last one's."""
+    incident = context.incident
+    if incident is None or fact.place is None:
+        return None
+    there = [event for event in (*incident.earlier, *incident.events, *incident.frames) if (event.source, event.line) == (fact.place.source, fact.place.line)]
+    root = facts.get("failure.message")
+    chosen = next((event for event in there if event.id == root), there[-1] if there else None)
+    return chosen.message.says if chosen else None
 
 
 def _last_lines(facts: Facts, context: Context) -> tuple[Quote, ...]:

@@ -165,7 +165,9 @@ def _devices(derived: _Derived, ledger: Ledger | None) -> None:
     if count is not None and not derived.has("gpus.idle_count"):
         derived.add("gpus.spare_count", max(0, int(count - (ranks or 1) * copies)), "gpus.count")
     elif count is not None:
-        derived.add("gpus.spare_count", int(derived.number("gpus.idle_count") or 0), "gpus.count")
+        # A server that waits for its next start leaves its own cards idle: they are no spare ones.
+        own = int((ranks or derived.number("container.gpus") or 1) * copies)
+        derived.add("gpus.spare_count", max(0, min(int(derived.number("gpus.idle_count") or 0), int(count) - own)), "gpus.count")
     total, sizes = derived.number("alloc.total_bytes"), _sizes(derived)
     if total and sizes and derived.flag("gpus.differ"):
         derived.add("gpus.failing_is_smallest", total < 0.9 * max(sizes) and total <= 1.05 * min(sizes), "alloc.total_bytes")

@@ -82,12 +82,15 @@ def advise(
         if isinstance(sized, Impossible):
             useless[f"{name}:{direction}"] = WillNotHelp(name, direction, sized.why)
             continue
+        general = remedy.why is None
         why = words.fill(remedy.why or meaning.says, facts)
         if sized is None:
-            made.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk))
+            made.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk, general=general))
             continue
-        why = why if sized.why is None else _join(why, sized.why)
-        made.append(Recommendation(name, direction, why, sized.effect, meaning.risk, sized.from_value, sized.to_value, sized.predicted))
+        if sized.why is not None:
+            why = sized.why if general and sized.to_value is not None else _join(why, sized.why)
+            general = general and sized.to_value is None
+        made.append(Recommendation(name, direction, why, sized.effect, meaning.risk, sized.from_value, sized.to_value, sized.predicted, general))
     return tuple(made[:MOST]), tuple(useless.values())
 
 

@@ -1,19 +1,24 @@
-"""Fills `{fact.name}` placeholders in the texts of signatures and remedies. One fixed format a kind of fact; no logic in the texts."""
+"""Fills `{fact.name}` placeholders in the texts of signatures and remedies. One fixed format a kind of fact; no logic in the texts.
+
+A code ("graph_capture", "ephemeral-storage") is written in words where its fact is one that holds codes.
+"""
 
 import re
 
 from bot import units
+from bot.diagnosis.codes import in_words
 from bot.facts import Facts, Missing
 from bot.model import Text, Value
 
 _PLACEHOLDER = re.compile(r"\{([a-zA-Z_][\w.]*)\}")
 _UNKNOWN = {"en": "an unknown amount", "zh": "未知"}
+_YES = {True: Text("yes", "是"), False: Text("no", "否")}
 
 
-def show(name: str, value: Value) -> str:
-    """A fact for people: sizes in binary units, shares in percent, thousands with commas."""
+def show(name: str, value: Value, language: str = "en") -> str:
+    """A fact for people: sizes in binary units, shares in percent, thousands with commas, codes in words."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _YES[value].say(language)
     if isinstance(value, tuple):
         return ", ".join(value[:5])[:200]
     if isinstance(value, int) and name.endswith("_bytes"):
@@ -24,13 +29,13 @@ def show(name: str, value: Value) -> str:
         return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
     if isinstance(value, int):
         return f"{value:,}"
-    return value[:200]
+    return in_words(name, value[:200], language)
 
 
 def _filled(template: str, facts: Facts, language: str) -> str:
     def one(found: re.Match[str]) -> str:
         value = facts.get(found[1])
-        return _UNKNOWN[language] if isinstance(value, Missing) else show(found[1], value)
+        return _UNKNOWN[language] if isinstance(value, Missing) else show(found[1], value, language)
 
     return _PLACEHOLDER.sub(one, template)
 

@@ -1,55 +1,69 @@
-"""A diagnosis as a note for people, as a colleague would write it: mechanism and how sure in the first line, then proof, sum, what to change, what not.
+"""A diagnosis as a note for people, as a colleague would write it: mechanism and how sure in the first line, then what to change, the sum, proof.
 
 Plain text for a terminal; every piece that came from a log is made harmless first. Knows no evidence and decides nothing.
 """
 
 import textwrap
 
-from bot.model import Certainty, Diagnosis, Gap, Ledger, Quote, Recommendation, Text
+from bot import gap_words, knobs
+from bot.model import Certainty, Diagnosis, Gap, Ledger, Quote, Recommendation, Text, WillNotHelp
 from bot.redact import redact
-from bot.units import in_gib, show
+from bot.units import in_gib
+from handlers import messages
 
 WIDTH = 118
+_QUOTE = 230  # letters of a quoted line that are shown
+_USELESS, _DECIDING, _RIVALS = 6, 4, 3  # lines of each part
 _WORDS = {
     "certain": Text("Certain.", "确定。"),
     "likely": Text("Likely.", "很可能。"),
     "possible": Text("Possible, not proved.", "可能，尚未证实。"),
     "unknown": Text("Cannot tell.", "无法判断。"),
     "proof": Text("Proof", "依据"),
-    "fix": Text("Change", "修改"),
+    "fix": Text("Fix", "修改"),
     "or": Text("Or", "或"),
     "nothing": Text("Nothing to change.", "无需更改。"),
+    "not_yet": Text("Nothing to change yet.", "暂无可改。"),
     "no_help": Text("Will not help", "无济于事"),
     "gaps": Text("Not readable", "未能读取"),
-    "decides": Text("Would decide", "可以判断的资料"),
+    "decides": Text("What decides it", "可作判断的资料"),
+    "surer": Text("To be sure, read", "要确定，还需读取"),
     "rivals": Text("Also open", "其他可能"),
-    "against": Text("Against it", "反面证据"),
-    "no_matter": Text("it would not change this answer", "不影响此结论"),
-    "line": Text("line", "行"),
-    "ledger": Text("of {total} on the card, GiB", "显存共 {total}，单位 GiB"),
+    "against": Text("Against", "反面证据"),
+    "no_matter": Text("It would not change this answer.", "不影响此结论。"),
+    "ledger": Text("of {total} GiB on the card", "显存共 {total} GiB，单位 GiB"),
+    "ledger_alone": Text("memory of the card, GiB", "显存，单位 GiB"),
     "rank": Text("rank {rank} of {seen}, the one with the least room", "rank {rank}（共 {seen} 个），空间最小的一个"),
     "budget": Text("budget (utilisation {utilization})", "预算（利用率 {utilization}）"),
+    "budget_alone": Text("budget", "预算"),
     "free": Text("free at the start", "启动时空闲"),
     "weights": Text("weights", "权重"),
     "activation": Text("activations at the peak", "激活峰值"),
     "other": Text("other (driver context, NCCL)", "其他（驱动上下文、NCCL）"),
     "estimate": Text("CUDA graphs (estimate)", "CUDA graph（估计）"),
     "graphs": Text("CUDA graphs", "CUDA graph"),
-    "left": Text("left for the cache", "留给缓存"),
+    "left": Text("left for the cache", "留给 KV 缓存"),
     "needed": Text("needed for one request of {length} tokens", "一个 {length} token 的请求所需"),
-    "derived": Text("computed, not printed", "由其他数字算出"),
+    "needed_alone": Text("needed for one request", "一个请求所需"),
+    "derived": Text("computed", "计算得出"),
+    "tokens": Text("tokens", "个 token"),
 }
+_SUMS = frozenset({"device_memory", "communication"})  # families whose answer the memory ledger of the card explains
 
 
 def note(where: str, diagnosis: Diagnosis, language: str = "en") -> str:
     """The whole note. `where` names the pod or the path."""
-    parts = [_headline(where, diagnosis, language), _proof(diagnosis.evidence, "proof", language), _ledger(diagnosis.ledger, language)]
+    unknown = diagnosis.cause == "unknown"
+    parts = [_headline(where, diagnosis, language)]
+    parts += [_deciding(diagnosis, language), _advice(diagnosis, language)] if unknown else [_advice(diagnosis, language)]
     parts += [
-        _advice(diagnosis, language),
-        _useless(diagnosis, language),
+        _ledger(diagnosis.ledger, language) if diagnosis.family in _SUMS else "",
+        _useless(diagnosis.will_not_help, language),
+        _proof(diagnosis.evidence, "proof", language),
         _proof(diagnosis.against, "against", language),
         _rivals(diagnosis, language),
-        _gaps(diagnosis, language),
+        "" if unknown else _deciding(diagnosis, language),
+        _unread(diagnosis, language),
     ]
     return "\n".join(harmless(part) for part in parts if part)
 
@@ -64,111 +78,187 @@ def _word(key: str, language: str) -> str:
     return _WORDS[key].say(language)
 
 
-def _wrap(text: str, indent: str = "  ") -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
+def _title(key: str, language: str) -> str:
+    return _word(key, language) + ("：" if language == "zh" else ": ")
+
+
+def _wrap(text: str, language: str, indent: str = "  ") -> str:
+    """Chinese has no spaces to break at, so that the terminal breaks it."""
+    if language == "zh":
+        return indent + text
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=(indent or "") + "  ", break_long_words=False, break_on_hyphens=False)
+
+
+def _sentences(parts: list[str], language: str) -> str:
+    """Sentences one after another, each once."""
+    said: list[str] = []
+    for part in (part.strip() for part in parts):
+        if part and part not in " ".join(said):
+            said.append(part)
+    return ("" if language == "zh" else " ").join(said)
+
+
+def _ended(text: str, language: str) -> str:
+    return text if text.endswith((".", "。")) else text + ("。" if language == "zh" else ".")
 
 
 def _headline(where: str, diagnosis: Diagnosis, language: str) -> str:
     version = f" (vLLM {diagnosis.engine_version})" if diagnosis.engine_version else ""
     sure = _word("unknown" if diagnosis.cause == "unknown" else diagnosis.certainty.value, language)
-    return _wrap(f"{where}{version}: {diagnosis.cause}. {diagnosis.summary.say(language)} {sure}", "")
+    gap = "" if language == "zh" else " "
+    return _wrap(f"{where}{version}: {diagnosis.summary.say(language)}{gap}{sure} [{diagnosis.cause}]", language, "")
 
 
 def _proof(quotes: tuple[Quote, ...], title: str, language: str) -> str:
     if not quotes:
         return ""
-    rows = [f"{_word(title, language)}:"]
+    rows = [_title(title, language).rstrip()]
     for quote in quotes:
         place = quote.source if quote.line is None else f"{quote.source}:{quote.line}"
-        rows.append(_wrap(f"{place}  {quote.quote.splitlines()[0] if quote.quote else ''}"))
-        rows.append(_wrap(quote.says.say(language), "      "))
+        line = quote.quote.splitlines()[0] if quote.quote else ""
+        rows.append(_wrap(f"{place}  {line if len(line) <= _QUOTE else line[:_QUOTE].rstrip() + '...'}", language))
+        rows.append(_wrap(quote.says.say(language), language, "      "))
     return "\n".join(rows)
 
 
 def _ledger(ledger: Ledger | None, language: str) -> str:
     if ledger is None or (ledger.available_kv_bytes is None and ledger.requested_bytes is None):
         return ""
-    names = set(ledger.derived)
-    utilization = f"{ledger.utilization:.2f}" if ledger.utilization is not None else "?"
-    length = f"{ledger.max_model_len:,}" if ledger.max_model_len else "?"
+    budget = _word("budget", language).format(utilization=f"{ledger.utilization:.2f}") if ledger.utilization is not None else _word("budget_alone", language)
+    needed = _word("needed", language).format(length=f"{ledger.max_model_len:,}") if ledger.max_model_len else _word("needed_alone", language)
     rows = [
         (_word("free", language), ledger.free_at_start_bytes, "free_at_start_bytes"),
-        (_word("budget", language).format(utilization=utilization), ledger.requested_bytes, "requested_bytes"),
+        (budget, ledger.requested_bytes, "requested_bytes"),
         (_word("weights", language), ledger.weights_bytes, "weights_bytes"),
         (_word("activation", language), ledger.activation_peak_bytes, "activation_peak_bytes"),
         (_word("other", language), ledger.non_torch_bytes, "non_torch_bytes"),
         (_word("estimate", language), ledger.cudagraph_estimate_bytes, "cudagraph_estimate_bytes"),
         (_word("graphs", language), ledger.cudagraph_bytes, "cudagraph_bytes"),
         (_word("left", language), ledger.available_kv_bytes, "available_kv_bytes"),
-        (_word("needed", language).format(length=length), ledger.needed_kv_bytes, "needed_kv_bytes"),
+        (needed, ledger.needed_kv_bytes, "needed_kv_bytes"),
     ]
     known = [(name, size, field) for name, size, field in rows if size is not None]
     if len(known) < 2:
         return ""
-    title = _word("ledger", language).format(total=show(ledger.total_bytes) if ledger.total_bytes else "?")
+    lines = [_ledger_title(ledger, language)]
+    for name, size, field in known:
+        tokens = f" = {ledger.kv_tokens:,} {_word('tokens', language)}" if field == "available_kv_bytes" and ledger.kv_tokens else ""
+        star = f"  ({_word('derived', language)})" if field in ledger.derived else ""
+        lines.append(f"  {_padded(name, 46)}{in_gib(size):>9.2f}{tokens}{star}")
+    return "\n".join(lines + [_wrap(text.say(language), language) for text in ledger.notes])
+
+
+def _ledger_title(ledger: Ledger, language: str) -> str:
+    title = _word("ledger", language).format(total=f"{in_gib(ledger.total_bytes):.2f}") if ledger.total_bytes else _word("ledger_alone", language)
     if ledger.rank is not None and ledger.ranks_seen > 1:
         title += f" ({_word('rank', language).format(rank=ledger.rank, seen=ledger.ranks_seen)})"
-    lines = [title]
-    for name, size, field in known:
-        tokens = f" = {ledger.kv_tokens:,} tokens" if field == "available_kv_bytes" and ledger.kv_tokens else ""
-        star = f"  ({_word('derived', language)})" if field in names else ""
-        lines.append(f"  {name:46}{in_gib(size):>9.2f}{tokens}{star}")
-    return "\n".join(lines + [_wrap(text.say(language)) for text in ledger.notes])
+    return title
 
 
-def _change(advice: Recommendation) -> str:
-    name = advice.remedy if not advice.direction else f"{advice.remedy} ({advice.direction})"
-    if advice.to_value is None:
-        return name
-    before = "-> " if advice.from_value is None else f"{_value(advice.from_value)} -> "
-    return f"{name}: {before}{_value(advice.to_value)}"
+def _padded(name: str, width: int) -> str:
+    """To a width in columns: a Chinese letter takes two."""
+    return name + " " * max(1, width - len(name) - sum(ord(letter) > 0x2E80 for letter in name))
 
 
-def _value(value: str | int | float) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _name(remedy: str, direction: str, language: str) -> str:
+    """What a remedy is called: the same words as in chat."""
+    return messages.of_the_bot(str).remedy(f"{remedy}:{direction}" if direction else remedy, language)
+
+
+def change(advice: Recommendation, language: str) -> str:
+    """What to change, from what to what, and what that leads to; one paragraph."""
+    typed, step = knobs.typed(advice), knobs.change(advice)
+    why, effect = advice.why.say(language), advice.effect.say(language)
+    if typed:
+        return _sentences([_ended(typed, "en"), "" if advice.general else why, effect], language) if language != "zh" else f"{typed}。{_sentences(['' if advice.general else why, effect], language)}"
+    if step:
+        name = f"{_name(advice.remedy, advice.direction, language)}{'：' if language == 'zh' else ': '}{step}"
+        return _sentences([_ended(name, language), "" if advice.general else why, effect], language)
+    if advice.general:
+        return _sentences([why, effect], language)
+    return _sentences([_ended(_name(advice.remedy, advice.direction, language), language), why, effect], language)
 
 
 def _advice(diagnosis: Diagnosis, language: str) -> str:
     given = diagnosis.recommendations
     if not given:
-        return ""
+        return _word("not_yet", language)
     if given[0].remedy == "none":
         return _word("nothing", language)
-    rows = []
-    for number, advice in enumerate(given):
-        rows.append(f"{_word('or' if number else 'fix', language)}: {_change(advice)}")
-        rows.append(_wrap(" ".join(part for part in (advice.why.say(language), advice.effect.say(language)) if part)))
+    return "\n".join(_wrap(_title("or" if number else "fix", language) + change(advice, language), language, "") for number, advice in enumerate(given))
+
+
+def _useless(items: tuple[WillNotHelp, ...], language: str) -> str:
+    if not items:
+        return ""
+    grouped: dict[str, list[WillNotHelp]] = {}
+    for item in items:
+        grouped.setdefault(item.why.say(language), []).append(item)
+    rows = [_title("no_help", language).rstrip()]
+    for why, group in list(grouped.items())[:_USELESS]:
+        rows.append(_wrap(f"{_names(group, language)}{'：' if language == 'zh' else ': '}{why}", language))
     return "\n".join(rows)
 
 
-def _useless(diagnosis: Diagnosis, language: str) -> str:
-    if not diagnosis.will_not_help:
-        return ""
-    rows = [f"{_word('no_help', language)}:"]
-    grouped: dict[str, list[str]] = {}
-    for item in diagnosis.will_not_help:
-        grouped.setdefault(item.why.say(language), []).append(f"{item.remedy} ({item.direction})" if item.direction else item.remedy)
-    return "\n".join(rows + [_wrap(f"{', '.join(names)}: {why}") for why, names in grouped.items()])
+def _names(group: list[WillNotHelp], language: str) -> str:
+    """Names in one row, as they stand in a sentence: "lowering ..."; "lowering or raising ..." for both directions of one knob."""
+    names: list[str] = []
+    for item in group:
+        name = _name(item.remedy, item.direction, language)
+        if language == "zh":
+            names.append(name)
+            continue
+        verb, _, rest = name.partition(" ")
+        doing = _gerund(verb.lower())
+        twin = next((index for index, other in enumerate(names) if rest and other.partition(" ")[2] == rest), None)
+        if twin is not None:
+            names[twin] = f"{names[twin].partition(' ')[0]} or {doing} {rest}"
+        else:
+            names.append(f"{doing} {rest}".rstrip())
+    return ("、" if language == "zh" else ", ").join(names)
+
+
+def _gerund(verb: str) -> str:
+    """The names of remedies begin with a verb: "lower" -> "lowering", "use" -> "using", "stop" -> "stopping"."""
+    if verb in ("set", "run", "stop", "let", "drop", "put"):
+        return f"{verb}{verb[-1]}ing"
+    return f"{verb[:-1] if verb.endswith('e') else verb}ing"
 
 
 def _rivals(diagnosis: Diagnosis, language: str) -> str:
     if not diagnosis.runners_up:
         return ""
-    return f"{_word('rivals', language)}: " + ", ".join(f"{rival.cause} ({rival.certainty.value})" for rival in diagnosis.runners_up)
+    called = messages.of_the_bot(str)
+    names = [f"{called.cause(rival.cause, language)} [{rival.cause}]" for rival in diagnosis.runners_up[:_RIVALS] if rival.cause != diagnosis.cause]
+    return _wrap(_title("rivals", language) + ("；" if language == "zh" else "; ").join(names), language, "") if names else ""
 
 
-def _gaps(diagnosis: Diagnosis, language: str) -> str:
-    deciding = [gap for gap in diagnosis.gaps if gap.matters]
-    rest = [gap for gap in diagnosis.gaps if not gap.matters]
-    rows = []
-    for title, gaps in (("decides", deciding), ("gaps", rest)):
-        if gaps:
-            rows.append(f"{_word(title, language)}:")
-            rows += [_wrap(_gap(gap, diagnosis, language)) for gap in gaps]
-    return "\n".join(rows)
+def _deciding(diagnosis: Diagnosis, language: str) -> str:
+    """Readings that could change the answer. What nobody asked for by name comes last, and only where nothing better is known."""
+    open_gaps = [gap for gap in diagnosis.gaps if gap.matters]
+    named = [gap for gap in open_gaps if gap.reason != "absent"] or open_gaps
+    if not named:
+        return ""
+    title = "decides" if diagnosis.cause == "unknown" else "surer"
+    rows = [_wrap(f"{gap.source}{'：' if language == 'zh' else ': '}{_told(gap, language)}", language) for gap in named[:_DECIDING]]
+    return "\n".join([_title(title, language).rstrip(), *rows])
 
 
-def _gap(gap: Gap, diagnosis: Diagnosis, language: str) -> str:
-    tells = f" - {gap.would_tell}" if gap.would_tell else ""
-    idle = f"; {_word('no_matter', language)}" if gap.matters is False and diagnosis.certainty is Certainty.CERTAIN else ""
-    return f"{gap.source} ({gap.reason}){tells}{idle}"
+def _told(gap: Gap, language: str) -> str:
+    """What it would tell, and why it is missing."""
+    why = gap_words.reason(gap, language)
+    tells = gap_words.tells(gap, language)
+    if not tells:
+        return why
+    return f"{tells}（{why}）" if language == "zh" else f"{tells} ({why})"
+
+
+def _unread(diagnosis: Diagnosis, language: str) -> str:
+    """What somebody tried to read in vain and what would not change the answer. What was never asked for is left out."""
+    rest = [gap for gap in diagnosis.gaps if not gap.matters and gap_words.given(gap)]
+    if not rest:
+        return ""
+    rows = [_wrap(f"{gap.source}{'：' if language == 'zh' else ': '}{_told(gap, language)}", language) for gap in rest]
+    if diagnosis.certainty is Certainty.CERTAIN and diagnosis.cause != "unknown":
+        rows[-1] += ("" if language == "zh" else ". ") + _word("no_matter", language)
+    return "\n".join([_title("gaps", language).rstrip(), *rows])

@@ -3,23 +3,18 @@
 Quoted lines stand in preformatted rich text, which Slack does not parse; everything else from outside is escaped.
 """
 
-from bot.model import Case, Certainty, Diagnosis, Gap, Ledger, Predicted, Quote, Recommendation, State
+from bot import gap_words, knobs
+from bot.model import Case, Diagnosis, Gap, Ledger, Predicted, Quote, Recommendation, State
 from bot.units import in_gib
 from handlers.messages import Trusted
 from handlers.slack import kit
 from handlers.slack.kit import Block
-from handlers.slack.page import Page, grouped, shown
+from handlers.slack.page import Page, grouped
 
 NOTHING = "none"  # the remedy "nothing to change"
 _OFFERS = ("apply", "show")  # what a button under a recommendation does
-_QUOTES, _AGAINST, _GAPS, _RECOMMENDATIONS, _WILL_NOT_HELP = 8, 3, 8, 6, 8
-# Knobs that are arguments of the server: shown as they are typed.
-_ARGUMENTS = frozenset(
-    {
-        "gpu_memory_utilization", "kv_cache_memory_bytes", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel_size",
-        "kv_cache_dtype", "swap_space", "enforce_eager",
-    }
-)
+_QUOTES, _AGAINST, _GAPS, _RECOMMENDATIONS, _WILL_NOT_HELP = 4, 3, 4, 6, 6
+_SUMS = frozenset({"device_memory", "communication"})  # families whose answer the memory ledger of the card explains
 _LEDGER = (
     "requested_bytes", "weights_bytes", "activation_peak_bytes", "non_torch_bytes", "cudagraph_estimate_bytes", "cudagraph_bytes",
     "residual_bytes", "available_kv_bytes", "needed_kv_bytes",
@@ -33,6 +28,8 @@ def top(page: Page) -> list[Block]:
         return _working(page)
     blocks = [kit.section(_headline(page, case.diagnosis))]
     first = case.diagnosis.recommendations[0] if case.diagnosis.recommendations else None
+    if case.diagnosis.cause == "unknown":
+        blocks += gaps(page, deciding(case.diagnosis), "decides")
     blocks.append(kit.section(_fix(page, first)))
     blocks += kit.actions([*_apply_buttons(page, most=1), *page.buttons(("retry",))])
     return [*blocks, *_alert(page), kit.context(state_line(page))]
@@ -77,13 +74,11 @@ def _fix(page: Page, first: Recommendation | None) -> str:
 
 def change(page: Page, recommendation: Recommendation) -> str:
     """`--max-model-len 131072 -> 57344`, or the remedy in words with its sizes."""
-    old, new = shown(recommendation.from_value, recommendation.remedy), shown(recommendation.to_value, recommendation.remedy)
-    if not new:
-        return kit.escape(page.remedy(recommendation.remedy, recommendation.direction))
-    arrow = f"{kit.escape(old)} -> {kit.escape(new)}" if old else kit.escape(new)
-    if recommendation.remedy in _ARGUMENTS:
-        return f"`--{recommendation.remedy.replace('_', '-')} {arrow}`"
-    return f"{kit.escape(page.remedy(recommendation.remedy, recommendation.direction))}: `{arrow}`"
+    typed, step = knobs.typed(recommendation), knobs.change(recommendation)
+    if typed:
+        return f"`{kit.escape(typed)}`"
+    name = kit.escape(page.remedy(recommendation.remedy, recommendation.direction))
+    return f"{name}: `{kit.escape(step)}`" if step else name
 
 
 def _apply_buttons(page: Page, most: int) -> list[Block]:
@@ -99,13 +94,15 @@ def evidence(page: Page) -> list[Block]:
     if diagnosis is None:
         return [kit.section(page.say("evidence_none"))]
     blocks = [kit.section(f"*{page.label('evidence')}*")]
-    blocks += _ledger(page, diagnosis.ledger)
+    blocks += _ledger(page, diagnosis.ledger) if diagnosis.family in _SUMS else []
     blocks += _quotes(page, diagnosis.evidence[:_QUOTES])
     if diagnosis.against:
         blocks += [kit.section(f"*{page.label('against')}*"), *_quotes(page, diagnosis.against[:_AGAINST])]
     if len(diagnosis.evidence) > _QUOTES:
         blocks.append(kit.context(page.say("more_evidence", count=len(diagnosis.evidence) - _QUOTES)))
-    return [*blocks, *gaps(page, diagnosis.gaps)]
+    if diagnosis.cause != "unknown":
+        blocks += gaps(page, deciding(diagnosis), "surer")
+    return [*blocks, *gaps(page, tuple(gap for gap in diagnosis.gaps if not gap.matters and gap_words.given(gap)), "not_read")]
 
 
 def _quotes(page: Page, quotes: tuple[Quote, ...]) -> list[Block]:
@@ -141,15 +138,21 @@ def _about(page: Page, ledger: Ledger, name: str) -> str:
     return f" ({page.label('derived')})" if name in ledger.derived else ""
 
 
-def gaps(page: Page, missing: tuple[Gap, ...]) -> list[Block]:
-    """What could not be read, why, and whether it matters. One line a gap."""
+def deciding(diagnosis: Diagnosis) -> tuple[Gap, ...]:
+    """Readings that could change the answer; what the signature does not name, only where it names none."""
+    could = tuple(gap for gap in diagnosis.gaps if gap.matters)
+    return tuple(gap for gap in could if gap.reason != "absent") or could
+
+
+def gaps(page: Page, missing: tuple[Gap, ...], title: str) -> list[Block]:
+    """What could not be read, what it would tell, and why it is missing. One line a gap."""
     if not missing:
         return []
     lines = []
     for gap in missing[:_GAPS]:
-        matters = {True: page.label("gap_matters"), False: page.label("gap_does_not_matter"), None: ""}[gap.matters]
-        lines.append(page.say("gap", source=gap.source, reason=page.label(gap.reason) if gap.reason == "absent" else gap.reason, would_tell=gap.would_tell, matters=matters))
-    return [kit.section(f"*{page.label('not_read')}*\n" + "\n".join(lines))]
+        matters = page.label("gap_does_not_matter") if gap.matters is False else ""
+        lines.append(page.say("gap", source=gap.source, reason=gap_words.reason(gap, page.language), would_tell=gap_words.tells(gap, page.language), matters=matters))
+    return [kit.section(f"*{page.label(title)}*\n" + "\n".join(lines))]
 
 
 # ---------------------------------------------------------------- the recommendations
@@ -170,15 +173,17 @@ def recommendation(page: Page) -> list[Block]:
     if diagnosis.runners_up:
         others = ", ".join(f"{kit.escape(page.cause(each.cause))} ({page.label(f'certainty_{each.certainty.value}')})" for each in diagnosis.runners_up[:4])
         blocks.append(kit.context(f"{page.label('runners_up')}: {others}"))
-    if diagnosis.certainty is not Certainty.CERTAIN:
-        blocks += gaps(page, tuple(gap for gap in diagnosis.gaps if gap.matters is not False))
     return blocks
 
 
 def _recommended(page: Page, index: int, each: Recommendation) -> str:
+    effect, numbers = each.effect.say(page.language), predicted(page, each.predicted)
+    cache = each.predicted.available_kv_bytes if each.predicted else None
+    told = cache is not None and f"{in_gib(cache):.2f} GiB" in effect  # the effect says these numbers already
+    why = "" if each.general and each.to_value is not None else each.why.say(page.language)
     return page.say(
-        "recommendation_item", number=index + 1, change=Trusted(change(page, each)), why=each.why.say(page.language), effect=each.effect.say(page.language),
-        predicted=predicted(page, each.predicted), risk=page.label(f"risk_{each.risk}"),
+        "recommendation_item", number=index + 1, change=Trusted(change(page, each)), why=why, effect=effect,
+        predicted="" if told else numbers, risk=page.label(f"risk_{each.risk}"),
     )  # fmt: skip
 
 

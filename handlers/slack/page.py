@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.model import Button, Case, Text, Words
-from bot.units import as_quantity
 from handlers import messages
 from handlers.messages import Trusted
 from handlers.slack import kit, wording
@@ -13,9 +12,6 @@ from handlers.slack.kit import Block
 ACTION = "oom.press"  # a button's action_id begins with it; the verb behind it only says how to ask back, the server side goes by the id
 ASKS_BACK = frozenset({"reject"})  # verbs that open a modal first
 _STYLES = {"approve": "primary", "undo": "danger"}
-_BYTES = frozenset({"kv_cache_memory_bytes", "memory_limit", "memory_request", "shm_size", "init_container_memory", "sidecar_memory", "ephemeral_storage", "ray_object_store"})
-
-Value = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +91,6 @@ def called(case: Case) -> str:
         return str(case.target)
     query, alert = case.request.query, case.request.alert
     return alert.title if alert is not None and query.kind == "unknown" else query.text
-
-
-def shown(value: Value, remedy: str) -> str:
-    """A size or number for people: 131072 -> "131072", bytes of memory knobs as "24Gi", 0.94 -> "0.94"."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) and remedy in _BYTES and value >= 1 << 20:
-        return as_quantity(value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def grouped(number: int | float) -> str:

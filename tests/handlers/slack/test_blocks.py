@@ -150,7 +150,7 @@ def test_evidence_has_the_ledger_as_a_table_and_quotes_with_their_places() -> No
     assert "of the card's 44.40 GiB | GiB" in text
     assert "left for cache | 10.58 = 57,776 tokens" in text
     assert "The cache is too small. (container.log:212)" in text
-    assert "kernel.log: no SSH access configured. It would have told: who was killed. It would not change this answer." in text
+    assert "kernel.log: who was killed (no SSH access configured). It would not change this answer." in text
 
 
 def test_recommendations_say_what_will_not_help() -> None:
