@@ -27,6 +27,8 @@ _HEADS = (
     "Total Usage:",
     "Demands:",
     "Total Demands:",
+    "Pending Demands:",
+    "From request_resources:",
     "Constraints:",
     "Total Constraints:",
     "Node status",
@@ -57,7 +59,7 @@ def read(data: bytes, source: str) -> Reading:
                 head, demands, nodes = "", [], 0
                 emit("looked", True, line)
             elif text in _HEADS:
-                head = text.rstrip(":").removeprefix("Total ")
+                head = text.rstrip(":").removeprefix("Total ").removeprefix("Pending ") if text != "Pending:" else "Pending"
             elif head in ("Active", "Idle", "Healthy") and re.match(r"\d+ \S", text):
                 nodes += int(re.match(r"\d{1,6}", text)[0])  # type: ignore[index]
                 emit("nodes", nodes, line)
