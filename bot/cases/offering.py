@@ -3,19 +3,23 @@
 What is only shown needs no approval and changes no state: whoever may look at the target may read what to paste.
 """
 
+from datetime import timedelta
 from functools import partial
 
 from bot.cases.desk import Desk, new_id
 from bot.errors import BadInput, Permanent, Refused, UserError, WorldError
 from bot.model import Case, Diagnosis, Handout, Recommendation, Remediation, Target, Text, Words
 
+FORESIGHT = timedelta(seconds=8)  # a slow cluster must not hold up the answer for the words on a button
 BY_HAND = Text("The bot does not make this change; it would be this one:", "机器人不会执行这项修改；内容如下：")
 
 
 def only_shown(desk: Desk, target: Target, diagnosis: Diagnosis) -> tuple[int, ...]:
     """The numbers of the recommendations that would only be handed out. Where nobody can tell yet, Apply says why it cannot be."""
-    found = []
+    found, began = [], desk.clock.now()
     for index, one in enumerate(diagnosis.recommendations):
+        if desk.clock.now() - began > FORESIGHT:
+            break
         try:
             made = _made(desk, target, diagnosis, one)
         except (UserError, WorldError):

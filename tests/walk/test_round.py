@@ -186,3 +186,10 @@ def test_a_case_that_nobody_touches_closes_when_undo_is_over(stage: Stage) -> No
     case = stage.later(case, hours=2)
     assert (case.state, case.buttons) == (State.CLOSED, ())
     assert stage.cases.status().open == ()
+
+
+def test_a_slow_cluster_does_not_hold_up_the_answer_for_the_words_on_a_button(tmp_path: Path) -> None:
+    handout = Handout("max_model_len:lower", Text("x"), "x")
+    stage = Stage(tmp_path, world=SmallWorld(handout=handout, recommendations=3))
+    stage.world.on_call = lambda name: stage.clock.forward(seconds=6) if name == "foresee" else None
+    assert [button.verb for button in stage.ask().buttons] == ["show", "show", "apply", "retry"]

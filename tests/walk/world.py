@@ -219,6 +219,7 @@ class SmallWorld:
     handout: Handout | None = None
     reverted: tuple[Difference, ...] = ()
     now_alive: tuple[Life, ...] = (Life("chat-new", "uid-new", 0),)
+    recommendations: int = 1
     undone_steps: int = 0  # of the operation that the last undo was planned for
     dry_runs: int = 0
     progress: tuple[str, ...] = ()
@@ -247,7 +248,7 @@ class SmallWorld:
         if bundle.path == "chat-new":
             assert self.new_pod is not None
             return self.new_pod
-        return SICK
+        return replace(SICK, recommendations=(RECOMMENDATION,) * self.recommendations)
 
     def plan(self, wanted: Recommendation, target: Target, reader: Any, *, now: datetime, new_id: Callable[[], str], diagnosis: Diagnosis | None, in_place: bool = False) -> Remediation | Handout:
         self._call("plan")
