@@ -240,6 +240,8 @@ class Diagnosis:
 class StepKind(StrEnum):
     PATCH = "patch"  # JSON patch of `object`
     DELETE_POD = "delete_pod"  # with a UID precondition
+    CREATE = "create"  # a CronJob, the `value` of the only entry of `patch`
+    DELETE = "delete"  # of what a CREATE made, with a UID precondition
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,12 @@ class ClusterWriter(Protocol):
     def delete_pod(self, ref: ObjectRef, *, dry_run: bool) -> None:
         """Deletes the pod with `ref.uid` as a precondition. NotFound when it is gone already, Conflict when it is another one."""
 
+    def create_cron_job(self, ref: ObjectRef, body: Mapping[str, Any], *, dry_run: bool) -> Json:
+        """Makes a CronJob. Conflict when there is one of that name, Rejected, Forbidden. Sent at most once."""
+
+    def delete_cron_job(self, ref: ObjectRef, *, dry_run: bool) -> None:
+        """Deletes the CronJob with `ref.uid` as a precondition, and with it its Jobs. NotFound, Conflict as for a pod."""
+
 
 class Shell(Protocol):
     """One node, over SSH. Commands come from the allow-list in `bot/evidence/commands`."""

@@ -208,7 +208,7 @@ class PolicySettings(Section):
     """Who may do what, where, until when."""
 
     read: tuple[ReadRule, ...] = Field(default=(), description="who may look at which clusters and namespaces; empty: slack.channels may look at all")
-    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period; empty: read-only")
+    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period, set_replicas, schedule_restart, cordon_node, stop_process; empty: read-only")
     approvers: tuple[ApproverRule, ...] = Field(default=(), description="who may approve: groups, people, and for what: actions, clusters, namespaces; count: how many it takes; empty: nobody")
     approval_channels: WordList = Field(default=(), description="channels in which an approval counts; empty: slack.channels")
     namespaces: WordList = Field(default=("*",), description="namespaces in which something may be changed")

@@ -1,4 +1,4 @@
-"""Writes to one cluster, with credentials of its own: a JSON patch of one object, and the deletion of one pod by UID. Nothing else.
+"""Writes to one cluster, with credentials of its own: a JSON patch of one object, the deletion of one pod by UID, one CronJob made or deleted. Nothing else.
 
 Every request is sent at most once. What may be written is decided by whoever holds it: `bot/remediation` only.
 """
@@ -50,7 +50,28 @@ class KubernetesWriter:
         """Deletes the pod if it still has `ref.uid`. Raises NotFound when it is gone, Conflict when it is another one by now."""
         if ref.kind != "Pod" or not ref.uid:
             raise Rejected(f"{self.name}: only a pod is deleted, and only by its UID, not {ref}")
+        self._delete(ref, dry_run=dry_run)
+
+    def create_cron_job(self, ref: ObjectRef, body: Mapping[str, Any], *, dry_run: bool) -> Json:
+        """The CronJob as it was made. Raises Conflict when there is one of that name, Rejected with the server's words, Forbidden."""
+        if ref.kind != "CronJob" or body.get("kind") != "CronJob":
+            raise Rejected(f"{self.name}: only a CronJob is made, not {ref}")
+        query = [("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict"), *([("dryRun", "All")] if dry_run else [])]
+        try:
+            return self._rest.json("POST", self._rest.path(ref.api_version, ref.kind, ref.namespace), query, body=dict(body))
+        except (Rejected, Forbidden) as wrong:
+            raise self._meant(wrong, ref) from wrong
+
+    def delete_cron_job(self, ref: ObjectRef, *, dry_run: bool) -> None:
+        """Deletes the CronJob if it still has `ref.uid`. Raises NotFound when it is gone, Conflict when it is another one by now."""
+        if ref.kind != "CronJob" or not ref.uid:
+            raise Rejected(f"{self.name}: only a CronJob is deleted, and only by its UID, not {ref}")
+        self._delete(ref, dry_run=dry_run)
+
+    def _delete(self, ref: ObjectRef, *, dry_run: bool) -> None:
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}
+        if ref.kind == "CronJob":
+            body["propagationPolicy"] = "Background"
         if dry_run:
             # in the body: the API server does not look at the query of a DELETE that has a body, and would delete for real
             body["dryRun"] = ["All"]

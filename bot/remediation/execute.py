@@ -3,6 +3,7 @@
 The only file that writes. It sends what was approved and nothing else; what it adds to a patch are tests that make it stricter.
 """
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,6 +29,8 @@ def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
     for step in remediation.steps:
         if step.kind is StepKind.DELETE_POD:
             _delete(step, writer, dry=True)
+        elif step.kind in (StepKind.CREATE, StepKind.DELETE):
+            _cron_job(remediation, step, "dry-run", writer, dry=True)
         elif not step.after_rollout:
             _patch(remediation, step, "dry-run", writer, dry=True)
 
@@ -42,6 +45,9 @@ def execute_step(remediation: Remediation, index: int, operation_id: str, writer
     if step.kind is StepKind.DELETE_POD:
         _wait_until_observed(remediation, operation_id, writer, sleep)
         _delete(step, writer, dry=False)
+        return
+    if step.kind in (StepKind.CREATE, StepKind.DELETE):
+        _cron_job(remediation, step, operation_id, writer, dry=False)
         return
     live = writer.get(step.object)
     if is_done(live, operation_id, index):
@@ -107,6 +113,26 @@ def _filled(operation: Mapping[str, Any], operation_id: str, *, bare: bool) -> d
     if bare:
         return {"op": "add", "path": join("metadata", "annotations"), "value": {OPERATION: mark}}
     return {**operation, "value": mark}
+
+
+def _cron_job(remediation: Remediation, step: Step, operation_id: str, writer: ClusterWriter, *, dry: bool) -> None:
+    """Makes it, once: one of that name that bears this operation's mark was made by an earlier try. Or deletes it, if it is still that one."""
+    if step.kind is StepKind.DELETE:
+        try:
+            writer.delete_cron_job(step.object, dry_run=dry)
+        except NotFound:
+            return
+        return
+    changed = compare(remediation.bound, writer.get(remediation.object))
+    if changed:
+        raise Changed(changed)
+    body = copy.deepcopy(dict(step.patch[0]["value"]))
+    body["metadata"]["annotations"][OPERATION] = operation_id
+    try:
+        writer.create_cron_job(step.object, body, dry_run=dry)
+    except Conflict:
+        if dry or not is_done(writer.get(step.object), operation_id, 0):
+            raise
 
 
 def _delete(step: Step, writer: ClusterWriter, *, dry: bool) -> None:

@@ -17,6 +17,8 @@ def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis |
     """The outcome. `before` is the diagnosis that led to the plan, `after` that of a new pod (None: it could not be made)."""
     if remediation.object.kind == "Node" and rollout.done:
         return _node(remediation, now)
+    if remediation.action == "schedule_restart" and rollout.done:
+        return _scheduled(remediation, now)
     if remediation.direction == "undo":
         return _undone(rollout, now)
     cause = remediation.expects.cause or (before.cause if before else "")
@@ -37,6 +39,13 @@ def _node(remediation: Remediation, now: datetime) -> Outcome:
     if remediation.direction == "undo":
         return Outcome(Verdict.UNDONE, Text(f"Undone: node {name} takes new pods again.", f"已撤销：节点 {name} 恢复调度。"), now)
     return Outcome(Verdict.VERIFIED, Text(f"Node {name} takes no new pods. What ran there still runs.", f"节点 {name} 不再接收新 Pod；其上已有的仍在运行。"), now)
+
+
+def _scheduled(remediation: Remediation, now: datetime) -> Outcome:
+    made = remediation.steps[0].object
+    if remediation.direction == "undo":
+        return Outcome(Verdict.UNDONE, Text(f"Undone: {made} is deleted.", f"已撤销：{made} 已删除。"), now)
+    return Outcome(Verdict.VERIFIED, Text(f"{made} is there; the first restart is still to come.", f"{made} 已建好；首次重启尚未到时间。"), now)
 
 
 def _undone(rollout: Rollout, now: datetime) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
-from bot.remediation import kinds, ray_serve
+from bot.remediation import kinds, ray_serve, scheduled_restart
 from bot.remediation.bound import FIELD_MANAGER, read
 from bot.remediation.paste import clean
 from bot.remediation.pointer import MISSING, get
@@ -53,6 +53,9 @@ class _Look:
 def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | None = None, deadline: timedelta = DEADLINE) -> Rollout:
     """The rollout of the plan's object as it is now. Raises NotFound when the object is gone, Forbidden, Temporary."""
     moment = now or datetime.now(UTC)
+    if remediation.action == scheduled_restart.NAME:
+        done = scheduled_restart.is_there(remediation, reader) == (remediation.direction == "apply")
+        return Rollout(1, int(done), int(done), done)
     if remediation.object.kind == "Node":
         return _written_there(remediation, reader)
     look = _look(remediation, reader)

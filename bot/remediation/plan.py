@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Diagnosis, Expectation, Handout, ObjectRef, Predicted, Recommendation, Remediation, Target, Text
 from bot.ports import ClusterReader
-from bot.remediation import cordon, engine_argument, notes, ownership, recipes, recreate
+from bot.remediation import cordon, engine_argument, notes, ownership, recipes, recreate, scheduled_restart
 from bot.remediation.actions import ACTIONS, Order
 from bot.remediation.assemble import Draft, remediation
 from bot.remediation.change import Beside, Change, Edit, Elsewhere
@@ -77,6 +77,8 @@ def plan(
         return _node(ask, recipe, here)
     if not is_supported(target):
         return _other_kind(ask, recipe, here)
+    if recipe.steps[0].action == scheduled_restart.NAME:
+        return _scheduled(ask, recipe, here)
     workload, change = _placed(ask, recipe, fetch(target, reader), here)
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, change.reason, change.paste, change.language)
@@ -118,6 +120,12 @@ def _node(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
         return Handout(ask.remedy, change.reason, change.paste, change.language)
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, target, _risk(ask, recipe), Expectation())
     return remediation(draft, node, change, Writes(), look(node, here.reader, here.now), here.reader)
+
+
+def _scheduled(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
+    draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), Expectation())
+    made = scheduled_restart.plan(draft, fetch(here.target, here.reader)[0], recipe.steps[0].value, here.reader)
+    return Handout(ask.remedy, made.reason, made.paste, made.language) if isinstance(made, Elsewhere) else made
 
 
 def _source(owner: Owner, workload: Workload, change: Change, reader: ClusterReader) -> Source:

@@ -13,7 +13,7 @@ from bot.remediation.paste import REDACTED, dump
 from bot.remediation.pointer import MISSING, get
 from bot.remediation.workload import Shape, Workload, container_index, metadata, ref_of
 
-TOKEN = "kube-api-access-"
+ACCESS_VOLUME = "kube-api-access-"
 POD = Shape("/spec", "/spec", "/metadata/annotations")
 FILLED_IN = ("nodeName", "serviceAccount", "enableServiceLinks", "preemptionPolicy", "priority", "schedulerName")
 JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name")
@@ -70,12 +70,12 @@ def _pod_spec(spec: Mapping[str, Any]) -> Json:
     for key in ("containers", "initContainers"):
         if key in kept:
             kept[key] = [_container(one) for one in kept[key]]
-    volumes = [one for one in kept.pop("volumes", None) or [] if not str(one.get("name", "")).startswith(TOKEN)]
+    volumes = [one for one in kept.pop("volumes", None) or [] if not str(one.get("name", "")).startswith(ACCESS_VOLUME)]
     return {**kept, **({"volumes": volumes} if volumes else {})}
 
 
 def _container(container: Mapping[str, Any]) -> Json:
-    mounts = [one for one in container.get("volumeMounts") or [] if not str(one.get("name", "")).startswith(TOKEN)]
+    mounts = [one for one in container.get("volumeMounts") or [] if not str(one.get("name", "")).startswith(ACCESS_VOLUME)]
     rest = {key: value for key, value in container.items() if key not in ("volumeMounts", "terminationMessagePath", "terminationMessagePolicy")}
     return {**rest, **({"volumeMounts": mounts} if mounts else {})}
 

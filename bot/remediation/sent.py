@@ -25,7 +25,7 @@ def carried_out(operation: Operation, reader: ClusterReader) -> Operation:
 def _arrived(operation: Operation, index: int, reader: ClusterReader) -> bool:
     """A deletion leaves nothing to put back, whether or not it arrived."""
     step = operation.remediation.steps[index]
-    if step.kind is not StepKind.PATCH:
+    if step.kind not in (StepKind.PATCH, StepKind.CREATE):
         return False
     try:
         return is_done(read(step.object, reader), operation.id, index)

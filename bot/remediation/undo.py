@@ -11,7 +11,7 @@ from typing import Any
 from bot.errors import BadInput
 from bot.model import Difference, Expectation, Operation, Remediation, Step, StepKind
 from bot.ports import ClusterReader
-from bot.remediation import rollouts
+from bot.remediation import rollouts, scheduled_restart
 from bot.remediation.assemble import ANNOTATION, Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
 from bot.remediation.change import Beside, Change, Edit, put
@@ -29,6 +29,8 @@ def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[
     uid = reader.uid()
     if uid != done.bound.cluster_uid:
         raise Changed((Difference("cluster", done.bound.cluster_uid, uid),))
+    if done.action == scheduled_restart.NAME:
+        return scheduled_restart.plan_undo(operation, reader, new_id)
     live = read(done.object, reader)
     _refuse_changed(done, live)
     workload = Workload(done.object, live, *_place(done))

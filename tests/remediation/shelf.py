@@ -79,6 +79,25 @@ class Shelf:
         self.sent.append(("delete", ref.name))
         del self._objects[("Pod", ref.namespace, ref.name)]
 
+    def create(self, body: Mapping[str, Any], *, dry_run: bool) -> Json:
+        if self._key(dict(body)) in self._objects:
+            raise Conflict(f"{body['metadata']['name']} already exists")
+        if dry_run:
+            self.dry.append(("create", body["metadata"]["name"]))
+            return dict(body)
+        self.sent.append(("create", body["metadata"]["name"]))
+        made = copy.deepcopy(dict(body))
+        made["metadata"]["uid"] = f"{body['metadata']['name']}-uid"
+        self.put(made)
+        return made
+
+    def delete(self, ref: ObjectRef, *, dry_run: bool) -> None:
+        if self._get(ref.kind, ref.namespace, ref.name)["metadata"]["uid"] != ref.uid:
+            raise Conflict("the UID in the precondition does not match")
+        (self.dry if dry_run else self.sent).append(("delete", ref.name))
+        if not dry_run:
+            del self._objects[(ref.kind, ref.namespace, ref.name)]
+
     def _get(self, kind: str, namespace: str, name: str) -> Json:
         if (kind, namespace, name) not in self._objects:
             raise NotFound(f'{kind} "{name}" not found')
@@ -132,6 +151,12 @@ class ShelfWriter:
 
     def delete_pod(self, ref: ObjectRef, *, dry_run: bool) -> None:
         self._shelf.delete_pod(ref, dry_run=dry_run)
+
+    def create_cron_job(self, ref: ObjectRef, body: Mapping[str, Any], *, dry_run: bool) -> Json:
+        return self._shelf.create(body, dry_run=dry_run)
+
+    def delete_cron_job(self, ref: ObjectRef, *, dry_run: bool) -> None:
+        self._shelf.delete(ref, dry_run=dry_run)
 
 
 def container(**fields: Any) -> Json:

@@ -104,7 +104,10 @@ def test_a_switch_is_spelled_as_a_keyword() -> None:
 def test_in_place_configuration_is_done_when_ray_serve_says_that_it_runs() -> None:
     here = shelf(served(ONE), SERVICE, ready=True)
     plan = planned(here, at=at("RayService"))
-    status = lambda word: {"observedGeneration": 1, "activeServiceStatus": {"applicationStatuses": {"llm": {"status": word}}}}  # noqa: E731
+
+    def status(word: str) -> dict[str, Any]:
+        return {"observedGeneration": 1, "activeServiceStatus": {"applicationStatuses": {"llm": {"status": word}}}}
+
     here.edit("RayService", "chat", lambda body: body.update(status=status("DEPLOYING")))
     assert not observe(plan, here).done
     here.edit("RayService", "chat", lambda body: body.update(status=status("RUNNING")))

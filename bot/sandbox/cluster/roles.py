@@ -58,6 +58,7 @@ REMEDIATOR_RULES: list[Json] = [
     {**_rule("", "namespaces", verbs=("get",)), "resourceNames": ["kube-system"]},
     _rule("", "configmaps", verbs=("get", "patch")),
     _rule("apps", "daemonsets", verbs=("get", "patch")),
+    _rule("batch", "cronjobs", verbs=("get", "create", "delete")),
     _rule("", "nodes", verbs=("get", "patch")),
     _rule("leaderworkerset.x-k8s.io", "leaderworkersets", verbs=("get", "patch")),
     _rule("ray.io", "rayclusters", "rayservices", verbs=("get", "patch")),
