@@ -19,7 +19,8 @@ Take = Callable[[int, int, int], None]  # index of the anchor, start (unused), e
 SMALL = 16 * 2**10  # bytes up to which one search for each anchor is faster than to build a database
 LARGE = 48 * 2**20  # bytes of a file behind which it pays to learn what its usual lines look like
 PIECE = 4  # bytes of a short piece
-SAMPLE = 256 * 2**10  # bytes that show the usual lines
+SAMPLE = 64 * 2**10  # bytes that show the usual lines, from four places of a block
+USUAL = 4  # hits of a text in the sample that make it usual
 CROWD = 2000  # hits of all pieces, or of one anchor, in a block that are too many
 RELEARN = 8  # times that a file may be learned anew
 _NOTHING = b"no anchor is left, and this stands in no log \x01\xff"  # a database wants one text at least
@@ -169,9 +170,9 @@ class Search:
         import hyperscan
 
         self._learned += 1
-        sample = bytes(buffer[max(0, end - SAMPLE) : end])
+        sample = b"\n".join(bytes(buffer[at : at + SAMPLE // 4]) for at in range(0, end - SAMPLE // 4, max(1, (end - SAMPLE // 4) // 4)))
         if self.read > LARGE:
-            hot = hot | {index for index, text in enumerate(self._anchors.texts) if sample.count(text) >= 16}
+            hot = hot | {index for index, text in enumerate(self._anchors.texts) if text in sample and sample.count(text) >= USUAL}
         self._hot = hot
         rest = [index for index in range(len(self._anchors.texts)) if index not in hot]
         self._all = self._anchors.database(rest)
