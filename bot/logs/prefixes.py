@@ -27,9 +27,11 @@ class Prefix:
 
 
 _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("docker", re.compile(r'\{"log":"')),
+    ("docker", re.compile(r'\{"log": ?"')),
     ("json", re.compile(r"\{\"(?:asctime|levelname|message|timestamp|level|msg|time|ts)\"\s{0,4}:")),
     ("kubectl", re.compile(r"\[pod/(?P<service>[\w./-]{1,200})\] ")),
+    ("srun", re.compile(r"\d{1,4}: (?=[A-Za-z\[({])")),
+    ("margin", re.compile(r"[ \t]{1,12}(?=\S)")),
     ("quoted", re.compile(r"(?:> ?){1,3}(?=\S)")),
     ("cri", re.compile(r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)) (?:stdout|stderr) [FP] ")),
     (

@@ -29,6 +29,8 @@ def joined(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
     """The text with its broken lines joined, and for each of its lines the number of the first line that it was made of (from 1). None where
     nothing looks broken."""
     lines = [_MARK.sub(b"", line.rstrip(b"\r")) for line in data.split(b"\n")]
+    margin = min((len(line) - len(line.lstrip(b" ")) for line in lines if line.strip()), default=0)  # an indented block
+    lines = [line[margin:] for line in lines]
     widest = max(map(len, lines), default=0)
     if len(data) > MOST or widest > WIDEST or widest < 40 or b"\x1b" in data:
         return None

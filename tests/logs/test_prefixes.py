@@ -23,6 +23,9 @@ MESSAGE = "Available KV cache memory: 10.58 GiB"
         (f"vllm-1  | (EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "EngineCore", 3, None),
         (f"[pod/chat-0/server] 2025-07-29T12:19:19Z INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "", None, None),
         (f"Nov 30 11:22:33 gpu-node-7 vllm[811]: INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "", None, None),
+        (f"    (EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "EngineCore", 3, None),
+        (f"> > (EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "EngineCore", 3, None),
+        (f"3: [rank7]: {MESSAGE}", "", None, 7),
         (
             '{"log":"(EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] ' + MESSAGE + '\\n","stream":"stderr","time":"2025-07-29T12:19:19.33Z"}',
             "EngineCore",

@@ -24,7 +24,7 @@ def broken(text: str, width: int, mark: str = "") -> str:
 
 
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 132])
-@pytest.mark.parametrize("mark", ["", "> "])
+@pytest.mark.parametrize("mark", ["", "> ", "    "])
 @pytest.mark.parametrize(("text", "cause"), [(REFUSAL, "free_memory_below_request"), (LOAD, "weights_too_large")])
 def test_a_message_broken_between_words_is_understood(text: str, cause: str, width: int, mark: str) -> None:
     assert diagnose({"container.log": broken(text, width, mark)}).cause == cause
