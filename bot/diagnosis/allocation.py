@@ -37,6 +37,13 @@ def _split(text: str, own: int | None, reserved: int | None) -> tuple[int | None
     return (nearest, sum(named) - nearest) if nearest >= reserved * 0.98 else (None, sum(named))
 
 
+def _alike(text: str, reserved: int | None) -> bool:
+    """Whether the processes beside this one are two or more of nearly one size, none larger than a context: ranks of the same server that touched this
+    rank's card look so, and nobody would find a stranger among them."""
+    named = sorted(size for size in processes(text) if reserved is None or size < reserved)
+    return len(named) > 1 and named[-1] <= _SLACK and named[-1] - named[0] <= 0.05 * named[-1]
+
+
 def _sizes(fields: Mapping[str, Value]) -> dict[str, int]:
     return {name: value for name, value in fields.items() if isinstance(value, int) and not isinstance(value, bool)}
 
@@ -65,6 +72,7 @@ def facts_of(event: Event) -> list[Fact]:
         "pools_bytes": sizes.get("pools"),
         "outside_torch_bytes": own - reserved if own is not None and reserved is not None else None,
         "others_bytes": others,
+        "others_alike": _alike(event.text, reserved),
         "gpu": sizes.get("gpu"),
         "platform": event.fields.get("device"),
         "free_exceeds_requested": free > wanted if free is not None and wanted is not None else None,

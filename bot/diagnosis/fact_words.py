@@ -115,6 +115,7 @@ SAYS: dict[str, Text] = {
     "kernel.cache_share": Text("{value} of the limit was file cache.", "限制的 {value} 是文件缓存。"),
     "kernel.child_killed": Text("The container's first process lived on.", "容器的首进程仍在运行。"),
     "kernel.driver_mismatch": Text("Driver and library differ.", "驱动与库版本不一致。"),
+    "kernel.driver_no_memory": Text("The driver found no memory.", "驱动申请不到内存。"),
     "kernel.gpu_lost": Text("A card has gone from the bus.", "一张卡已从总线掉线。"),
     "kernel.group_kill": Text("All processes of the container were killed together.", "容器的所有进程被一并终止。"),
     "kernel.invoker": Text("{value} asked for the memory that was not there.", "申请不到内存的进程是 {value}。"),

@@ -34,7 +34,7 @@ _PREFIX = re.compile(
     r"^(?:<\d{1,3}>)?(?:kern\s*:\w+\s*:\s*)?(?:\d+,\d+,(?P<boot>\d+),[^;]*;)?"
     r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?)?\s*"
     r"(?:\S{1,255} kernel(?:\[\d+\])?:\s*)?"
-    r"(?:\[(?P<stamp>[ \d.]+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\]\s?)?(?:\[\s*[TC]\d+\]\s?)?"
+    r"(?:\[(?P<stamp> {0,12}\d{1,12}\.\d{1,9}|\S{1,12} {1,2}\S{1,12} {1,2}\d{1,2} \d\d:\d\d:\d\d \d{4})\]\s?)?(?:\[\s*[TC]\d+\]\s?)?"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]")
 _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
@@ -42,8 +42,9 @@ _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr",
 _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap)")),
     ("driver_mismatch", re.compile(r"NVRM: API mismatch: (.{1,200})")),
-    ("gpu_lost", re.compile(r"GPU has fallen off the bus|GPU is lost|NVRM: GPU (\S+): GPU has fallen")),
+    ("gpu_lost", re.compile(r"GPU has fallen off the bus|fallen off the bus and is not responding|GPU is lost|NVRM: GPU (\S+): GPU has fallen")),
     ("nvrm_error", re.compile(r"NVRM: (RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),
+    ("driver_no_memory", re.compile(r"NVRM: .{0,120}Out of memory (\[NV_ERR_NO_MEMORY\].{0,100})")),
     ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
     ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
     ("memory_failure", re.compile(r"([Mm]emory failure: \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),
@@ -149,6 +150,10 @@ def clock(time: str) -> tuple[str, int] | None:
         zoned = time.endswith("Z") or re.search(r"[+-]\d\d:?\d\d$", time[19:]) is not None
         return ("epoch", absolute) if zoned else ("local", absolute)
     named = re.match(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d)(?:\.\d+)?(?: (\d{4}))?$", time)
+    local = re.match(r"\S{1,12} {1,2}(\d{1,2})月 {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})$", time)  # dmesg -T in a Chinese locale
+    if local:
+        found = epoch(f"{local[4]}-{int(local[1]):02d}-{int(local[2]):02d}T{local[3]}Z")
+        return None if found is None else ("local", found)
     if not named or named[1] not in _MONTHS:
         return None
     year = named[6] or "2000"

@@ -20,6 +20,7 @@ MAX_PROCESSES = 200
 IDLE = 1024  # MiB in use at most, of a card whose size is not shown
 
 _LISTED = re.compile(r"^\s*GPU (\d{1,3}): (.{1,80}?) \(UUID: (GPU-[\w-]{8,64}|[\w-]{8,64})\)")
+_NAMED_ONLY = re.compile(r"^\s*GPU (\d{1,3}): ((?:NVIDIA|Tesla|Quadro|GeForce|AMD|Intel)\b[^()|:]{1,60}?)\s*$")  # as torch's collect_env prints them
 _MIG_LISTED = re.compile(r"^\s*MIG (\S{1,24})\s+Device\s+(\d{1,3}):")
 _TABLE_NAME = re.compile(r"^\|\s+(\d{1,3})\s+(\S.{0,60}?)\s+(On|Off|N/A|Disabled|Enabled)\s*\|\s*([0-9A-Fa-f:.]{6,20}|N/A)\s+(On|Off|N/A)\s*\|\s*(\d{1,9}|Off|N/A)?")
 _TABLE_MEMORY = re.compile(r"\|\s*(\d{1,9}|N/A)\s?MiB\s*/\s*(\d{1,9})\s?MiB\s*\|")
@@ -141,6 +142,12 @@ def _plain(text: str, place: Place, state: _State) -> None:
         card = state.card(state.current)
         card.name, card.uuid, card.place = listed[2], listed[3], card.place or place
         state.uuids[listed[3]] = state.current
+        return
+    named = _NAMED_ONLY.match(text)
+    if named:
+        state.current = int(named[1])
+        card = state.card(state.current)
+        card.name, card.place = named[2], card.place or place
         return
     if _MIG_LISTED.match(text) and state.current is not None:
         state.card(state.current).mig = True
