@@ -226,6 +226,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.driver_no_memory": ("text", "the NVIDIA driver found no memory for itself or for a program"),
     "kernel.nvrm_error": ("text", "error of the NVIDIA driver"),
     "kernel.segfault": ("text", "a process crashed"),
+    "kernel.largest": ("text", "the largest process of the kill's task table"),
+    "kernel.pod_limit_by_server": ("bool", "the pod's limit was full of a server's process, and a small one beside it was taken"),
     "kernel.beside_error": ("bool", "the kill could only be matched by a program's name, and the log explains its end without one"),
     "kernel.memory_failure": ("text", "a program was ended since a page of its memory is broken"),
     "kernel.hardware_error": ("text", "an error of processor or memory"),

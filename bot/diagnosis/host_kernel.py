@@ -126,8 +126,18 @@ def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
     add("limit_bytes", _whole(kill.number("limit")), "limit")
     add("usage_bytes", _whole(kill.number("usage")), "usage")
     add("child_killed", _child(kill, match, facts), "victim_line")
+    add("largest", kill.text("largest"), "largest")
+    add("pod_limit_by_server", level == "pod" and _server_holds_most(kill), "largest")
     found += _shares(kill)
     return found
+
+
+def _server_holds_most(kill: Record) -> bool:
+    """Whether the kernel took a small process although a server's process beside it holds the larger part."""
+    largest, size, whole = kill.text("largest"), kill.number("largest_rss"), kill.number("tasks_rss")
+    if not largest or not size or not whole:
+        return False
+    return bool(SERVER_PROCESS.search(largest)) and size >= whole / 4 and _resident(kill) < size / 8
 
 
 def _whole(value: float | None) -> int | None:

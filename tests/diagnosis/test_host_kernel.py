@@ -141,3 +141,15 @@ def test_fault_that_came_twice_counts_by_its_last_time() -> None:
     line = "{} node-1 kernel: NVRM: Xid (PCI:0000:a1:00): 79, pid=7, name=python3, GPU has fallen off the bus.\n"
     kernel = line.format("2025-12-20T03:10:00+0000") + line.format("2026-01-14T09:10:00+0000")
     assert derived(pod([container()], [status(last=terminated(1))]), kernel=kernel).get("kernel.xid_code") == 79
+
+
+def test_helper_taken_for_a_server_that_fills_the_pods_limit_is_not_the_one_at_fault() -> None:
+    slice_path = path().rpartition("/")[0]
+    table = "[1.1] Tasks state (memory values in pages):\n[1.1] [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n"
+    rows = "[1.1] [ 811]     0   811   1000   {}   8   0   984 python3\n[1.1] [ 900]     0   900   9000   8000000   8   0   -997 VLLM::Worker_TP\n"
+    kernel = killed(slice_path, path(), "python3")
+    seen = []
+    for pages in (100, 7000000):
+        text = kernel.replace("[1.2]", table + rows.format(pages) + "[1.2]").replace("anon-rss:5kB", f"anon-rss:{pages * 4}kB")
+        seen.append(derived(pod([container()], [status(last=terminated(137, "OOMKilled"))]), kernel=text).get("kernel.pod_limit_by_server"))
+    assert seen == [True, False]

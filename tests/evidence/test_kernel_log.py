@@ -1,0 +1,42 @@
+"""The kernel log in the formats that its readers print: time, message, and the table of tasks."""
+
+from typing import Any
+
+import pytest
+
+from bot.evidence.kernel_log import clock, read
+
+PREFIXES = {
+    "dmesg": "[ 8523.347322] ",
+    "dmesg -T": "[Sun Feb 23 16:24:18 2025] ",
+    "dmesg -T in Chinese": "[四 3月 20 21:01:25 2025] ",
+    "journal": "Jul 30 08:11:33 node-1 kernel: ",
+    "short-iso": "2026-09-13T07:47:06-0400 node-1 kernel: ",
+    "syslog": "Oct 12 19:00:20 node-1 kernel: [ 8523.347322] ",
+    "kmsg": "6,23800,6780904484233,-;",
+    "none": "",
+}
+LINES = (
+    "python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+    "Tasks state (memory values in pages):",
+    "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+    "[    911]     0   911   400448   100112         800896        0           984 python3",
+    "[  28802]     0 28802 33204448  8301112       66408896        0          -997 VLLM::Worker_TP",
+    "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0-1,global_oom,task_memcg=/x,task=python3,pid=911,uid=0",
+    "Out of memory: Killed process 911 (python3) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:984",
+)
+
+
+def facts(prefix: str) -> dict[str, Any]:
+    text = "".join(f"{prefix}{line}\n" for line in LINES)
+    return {fact.name: fact.value for fact in read(text.encode(), "kernel.log").facts}
+
+
+@pytest.mark.parametrize("name", PREFIXES)
+def test_table_of_tasks_is_read_behind_every_prefix(name: str) -> None:
+    found = facts(PREFIXES[name])
+    assert (found["kernel.kill.0.task"], found["kernel.kill.0.largest"], found["kernel.kill.0.tasks"]) == ("python3", "VLLM::Worker_TP", 2)
+
+
+def test_date_of_a_chinese_locale_is_a_local_time() -> None:
+    assert clock("四 3月 20 21:01:25 2025") == ("local", 1742504485)
