@@ -16,12 +16,15 @@ STACK = 600  # lines in front of a root in which its traceback may stand
 QUIET = 45  # seconds after a death in which its followers may still speak
 WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
 BEHIND = 60  # lines behind a root without a stack of its own, in which another process may repeat it
+CALL = 60  # lines around "a call failed" in which its error stands
+FAR = 2000  # lines between what a failed call wrote past the log, to stderr, and the log's word of it
 NEAR = 400  # lines behind a root in which its followers may stand
 _SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
 _CORE = re.compile(r"(?i)^engine_?core")
 
 # Which frame says more about the phase, when a stack goes through several: capture is called by warm-up, profiling runs the model as serving does.
 _SPECIFIC = ("wake_up", "kv_transfer", "idle_rank")
+_CALLS = ("wake_up", "call")  # calls to an engine that may fail, and the engine lives on
 _PHASES = (Phase.GRAPH_CAPTURE, Phase.WARMUP, Phase.CACHE_ALLOCATION, Phase.PROFILING, Phase.WEIGHTS, Phase.DEVICE, Phase.SERVING)
 _PURPOSES = (
     "wake_up", "kv_transfer", "sampler", "prompt_logprobs", "logprobs", "multimodal_encoder", "lora", "repacking", "weights_creation", "weights_reading", "draft_model",
@@ -168,6 +171,21 @@ def _over(events: Sequence[Event]) -> bool:
     return any(event.message.role in ("fatal", "wrapper", "shutdown", "ended") for event in events)
 
 
+def _same_again(runs: Sequence[Attempt]) -> bool:
+    """Whether the last run starts with the arguments of the one before, which failed, and has not come beyond that failure yet: a crash loop, cut while
+    it goes round. What it will end in is known."""
+    if len(runs) < 2:
+        return False
+    before, last = runs[-2].events, runs[-1].events
+    root = _root(before, None)
+    told = {event.text for event in last if event.message.role == "start"}
+    if root is None or not told or _over(last) or _ready(last):
+        return False
+    phase, _ = _where(before, root, _frames(before, root), _reached(before, root))
+    reached = _reached(last, None)
+    return told <= {event.text for event in before} and phase is not None and (reached is None or reached.order < phase.order)
+
+
 def _ready(events: Sequence[Event], after: int = 0) -> Event | None:
     return next((event for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING and event.line > after), None)
 
@@ -186,10 +204,12 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
     alive = max(
         (event.line for event in events if event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"), default=0
     )
+    calls = [event.line for event in events if event.message.role == "hint" and event.message.purpose in _CALLS]
     lasting = [
         event
         for event in candidates
-        if (event.line > ready or event.message.phase is Phase.SERVING) and not (event.message.tier >= WEAK and ready < event.line < alive)
+        if (event.line > ready or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
+        and not (event.message.tier >= WEAK and event.line < max(ready, alive))
     ]
     if not lasting:
         return None
@@ -206,6 +226,8 @@ def _frames(events: Sequence[Event], root: Event) -> tuple[Event, ...]:
         if event.message.role in ("progress", "start") and not event.message.counted and _same_process(event, root):
             begin = max(begin, event.line)
     mine = [event for event in events if event.message.role == "frame" and begin <= event.line <= root.line and _same_process(event, root)]
+    if not mine and root.message.phase is not None:  # a line that sums an error up stands in front of its traceback
+        mine = [event for event in events if event.message.role == "frame" and root.line < event.line <= root.line + BEHIND and _same_process(event, root)]
     if root.prefix.process:
         return tuple(mine)
     failing = {event.prefix.process for event in events if event.message.role in ("fatal", "wrapper")}
@@ -214,7 +236,7 @@ def _frames(events: Sequence[Event], root: Event) -> tuple[Event, ...]:
 
 def _hint(events: Sequence[Event], root: Event) -> Event | None:
     near = [event for event in events if event.message.role in ("hint", "wrapper") and event.message.phase and abs(event.line - root.line) <= NEAR]
-    return near[0] if near else None
+    return min(near, key=lambda event: abs(event.line - root.line), default=None)
 
 
 def _where(events: Sequence[Event], root: Event, frames: Sequence[Event], reached: Phase | None) -> tuple[Phase | None, str]:
@@ -239,9 +261,12 @@ def _where(events: Sequence[Event], root: Event, frames: Sequence[Event], reache
     return reached, "marker" if reached else ""
 
 
-def _purpose(root: Event, frames: Sequence[Event]) -> str:
+def _purpose(events: Sequence[Event], root: Event, frames: Sequence[Event]) -> str:
+    hints = [] if frames else [event for event in events if event.message.role == "hint" and abs(event.line - root.line) <= FAR]
+    calls = [event for event in hints if event.message.purpose in _CALLS]
+    call = min(calls, key=lambda event: abs(event.line - root.line), default=None)
     purposes = {frame.message.purpose for frame in frames} | {root.message.purpose}
-    return next((purpose for purpose in _PURPOSES if purpose in purposes), "")
+    return next((purpose for purpose in _PURPOSES if purpose in purposes), call.message.purpose if call else "")
 
 
 def _reached(events: Sequence[Event], root: Event | None) -> Phase | None:
@@ -264,6 +289,9 @@ def understand(events: Sequence[Event], source: str, scan: Scan) -> Incident:
 
 def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str, ...]) -> Incident:
     runs = attempts(events)
+    count = len(runs)
+    if _same_again(runs):
+        runs = runs[:-1]
     last = runs[-1].events
     shutdown = next((event for event in last if event.message.role == "shutdown"), None)
     root = _root(last, shutdown)
@@ -278,12 +306,12 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
     return Incident(
         source=source,
         events=last,
-        attempts=len(runs),
+        attempts=count,
         earlier=tuple(event for event in earlier if event is not None),
         root=root,
         frames=frames,
         phase=phase,
-        purpose=_purpose(root, frames) if root else "",
+        purpose=_purpose(last, root, frames) if root else "",
         basis=basis,
         reached=reached,
         shutdown=shutdown,

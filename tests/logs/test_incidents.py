@@ -202,3 +202,48 @@ def test_a_server_that_served_and_was_started_again_has_left_the_card() -> None:
     )
     assert found.attempts == 2
     assert found.earlier_alive is None
+
+
+ARGS = "INFO 11-30 09:00:01 [utils.py:233] non-default args: {'model': '/models/m', 'gpu_memory_utilization': 0.6}"
+LOADING = "INFO 11-30 09:00:20 [gpu_model_runner.py:2392] Starting to load model /models/m..."
+
+
+def test_a_crash_loop_that_is_cut_while_it_loads_again_is_known_by_its_last_round() -> None:
+    found = incident(START, ARGS, LOADING, NO_BLOCKS, START, ARGS, LOADING, NO_BLOCKS, START, ARGS, LOADING)
+    assert found.attempts == 3
+    assert found.root is not None
+    assert found.root.message.kind == "no_cache_blocks"
+
+
+def test_a_new_try_with_other_arguments_that_still_loads_is_not_judged_by_the_old_one() -> None:
+    found = incident(START, ARGS, LOADING, NO_BLOCKS, START, ARGS.replace("0.6", "0.9"), LOADING)
+    assert found.root is None
+
+
+def test_a_round_that_came_beyond_the_old_failure_is_not_judged_by_it() -> None:
+    refused = "ValueError: Free memory on device (13.58/15.99 GiB) on startup is less than desired GPU memory utilization (0.85, 13.59 GiB)."
+    found = incident(
+        START, ARGS, refused, START, ARGS, LOADING, "INFO 11-30 09:01:00 [gpu_model_runner.py:1] Model loading took 8.1000 GiB and 9.100000 seconds"
+    )
+    assert found.root is None
+
+
+STATS = "INFO 11-30 09:03:00 [loggers.py:1] Engine 000: Avg prompt throughput: 1.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 2.0%"
+
+
+def test_a_failed_call_to_an_engine_that_lives_on_is_the_incident() -> None:
+    call = "ERROR 11-30 09:02:00 [core.py:900] Invocation of add_lora method failed"
+    found = incident(START, READY, STATS, call, "  File a.py, line 3, in _load_adapter", OOM, STATS, STATS)
+    assert found.root is not None
+    assert found.purpose == "lora"
+
+
+def test_an_error_on_stderr_takes_its_purpose_from_the_call_that_failed_behind_it() -> None:
+    raw, call = "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:139", "ERROR 11-30 09:02:00 [core.py:900] Invocation of wake_up method failed"
+    assert incident(START, READY, STATS, raw, call, STATS).purpose == "wake_up"
+
+
+def test_a_line_that_sums_an_error_up_has_its_stack_behind_it() -> None:
+    summary = "ERROR 11-30 09:02:00 [gpu_model_runner.py:1] Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory"
+    found = incident(START, LOADING, summary, '  File "/opt/vllm/v1/spec_decode/eagle.py", line 300, in load_model', OOM)
+    assert "frame.draft_model" in {frame.id for frame in found.frames}
