@@ -4,18 +4,24 @@ Everything filled into a template is untrusted (a name in it may come from a pod
 Short labels of one language stand together in `labels.j2`, names of causes and remedies in `causes.j2` and `remedies.j2`.
 """
 
+import re
+from ast import literal_eval
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateNotFound
+from typing import TYPE_CHECKING, Any
 
 import bot
 from bot.model import Words
 
+if TYPE_CHECKING:
+    from jinja2 import Environment  # not at run time: a command that needs names only starts faster without
+
 LANGUAGES = ("en", "zh")
 FALLBACK = "en"
+
+
+_CONSTANT = re.compile(r"\{% set (\w+) = (.*?) %\}\s*", re.DOTALL)
 
 
 class Trusted(str):
@@ -33,17 +39,14 @@ class Messages:
     """All templates of all languages, compiled when first used."""
 
     def __init__(self, escape: Callable[[str], str], root: Path | None = None) -> None:
-        def finalize(value: Any) -> str:
-            return value if isinstance(value, Trusted) else escape(str(value))
-
-        def environment(language: str) -> Environment:
-            loader = FileSystemLoader((root or folder()) / language)
-            return Environment(loader=loader, undefined=StrictUndefined, autoescape=False, finalize=finalize, trim_blocks=True, lstrip_blocks=True)  # noqa: S701 (escaped for chat, not for HTML)
-
-        self._environments = {language: environment(language) for language in LANGUAGES}
+        self._escape, self._root = escape, root or folder()
+        self._environments: dict[str, Environment] = {}
+        self._names: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def say(self, key: str, language: str, **parameters: object) -> str:
         """A message. A key without a template is said plainly, with what is known: a missing word must not hide a refusal."""
+        from jinja2 import TemplateNotFound
+
         try:
             template = self._language(language).get_template(f"{key}.j2")
         except TemplateNotFound:
@@ -72,10 +75,35 @@ class Messages:
         return self._module(language, "labels")
 
     def _module(self, language: str, name: str) -> Mapping[str, Any]:
-        return vars(self._language(language).get_template(f"{name}.j2").module)
+        """What a template sets. One that sets constants only is read without a template engine."""
+        language = language if language in LANGUAGES else FALLBACK
+        if (language, name) not in self._names:
+            constants = constants_of((self._root / language / f"{name}.j2").read_text(encoding="utf-8"))
+            self._names[language, name] = vars(self._language(language).get_template(f"{name}.j2").module) if constants is None else constants
+        return self._names[language, name]
 
-    def _language(self, language: str) -> Environment:
-        return self._environments.get(language) or self._environments[FALLBACK]
+    def _language(self, language: str) -> "Environment":
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        def finalize(value: Any) -> str:
+            return value if isinstance(value, Trusted) else self._escape(str(value))
+
+        known = language if language in LANGUAGES else FALLBACK
+        if known not in self._environments:
+            loader = FileSystemLoader(self._root / known)
+            made = Environment(loader=loader, undefined=StrictUndefined, autoescape=False, finalize=finalize, trim_blocks=True, lstrip_blocks=True)  # noqa: S701 (escaped for chat, not for HTML)
+            self._environments[known] = made
+        return self._environments[known]
+
+
+def constants_of(source: str) -> dict[str, Any] | None:
+    """Names and values of a template that does nothing but set them; None for any other."""
+    if _CONSTANT.sub("", source).strip():
+        return None
+    try:
+        return {name: literal_eval(value) for name, value in _CONSTANT.findall(source)}
+    except (ValueError, SyntaxError):
+        return None
 
 
 @cache
