@@ -35,6 +35,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "failure.process": ("text", "name of the first failing process"),
     "failure.line": ("int", "line of the root"),
     "failure.exception": ("text", "class of an exception that no message describes"),
+    "failure.dummy_requests": ("int", "requests that the warm-up which ran out was made with"),
     "failure.logprobs": ("bool", "log-probabilities of a prompt were asked for near the failure"),
     "failure.colocated": ("bool", "a trainer shares the card in the same job"),
     "failure.earlier_kind": ("text", "kind of the root of the attempt before"),

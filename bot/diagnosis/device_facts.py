@@ -137,6 +137,12 @@ def _weights(derived: _Derived, model: str) -> None:
 def _failure(derived: _Derived, ledger: Ledger | None) -> None:
     """What the failure was about, from stack, requests and process names together."""
     purpose = derived.text("failure.purpose")
+    dummies = derived.number("vllm.sampler_warmup_oom.requests", "vllm.pooler_warmup_oom.requests")
+    if dummies is not None:
+        derived.add("failure.dummy_requests", int(dummies), "failure.kind")
+    told = dummies or derived.number("vllm.mamba_blocks.max_num_seqs")
+    if told is not None and not derived.has("engine.max_num_seqs"):
+        derived.add("engine.max_num_seqs", int(told), "failure.kind")
     if derived.has("failure.kind"):
         asked = purpose in ("prompt_logprobs", "logprobs") or derived.flag("requests.prompt_logprobs")
         derived.add("failure.logprobs", asked, "requests.prompt_logprobs")

@@ -283,3 +283,15 @@ def test_what_the_container_has_set_already_is_not_advised_again(set_already: bo
     found = diagnose({"container.log": log, "pod.json": pod})
     assert found.cause == "fragmentation"
     assert ("expandable_segments" in [advice.remedy for advice in found.recommendations]) is not set_already
+
+
+@pytest.mark.parametrize(("what", "requests"), [("sampler", 1024), ("pooler (task='embed')", 512)])
+def test_half_of_the_dummy_requests_that_the_log_names_is_advised(what: str, requests: int) -> None:
+    found = diagnose(
+        {
+            "container.log": f"RuntimeError: CUDA out of memory occurred when warming up {what} with {requests} dummy requests. Please try lowering `max_num_seqs`.\n"
+        }
+    )
+    first = found.recommendations[0]
+    assert (first.remedy, first.from_value, first.to_value) == ("max_num_seqs", requests, requests // 2)
+    assert f"{requests:,}" in found.summary.en
