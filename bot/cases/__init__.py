@@ -66,6 +66,7 @@ DUE = {
     State.WATCHING: "watch",
     State.VERIFYING: "verify",
 }
+WATCH_ATTEMPTS = 40  # a cluster that does not answer for a while must not end a watch
 CHAT_ATTEMPTS = 200  # with pauses of up to a minute: some three hours
 
 
@@ -152,12 +153,12 @@ class Cases:
             "execute": execution.execute,
             "watch": rollout.watch,
             "verify": rollout.verify,
-            "aftercare": aftercare.aftercare,
             "expire": ending.expire,
             "close": ending.close,
         }
         for name, work in of_case.items():
             queue.register(name, self._on_case(work), time_to_run_s=60)
+        queue.register("aftercare", self._on_case(aftercare.aftercare), time_to_run_s=60, attempts=WATCH_ATTEMPTS)
         queue.register("announce", self._on_case(announcing.announce), time_to_run_s=60, attempts=CHAT_ATTEMPTS)
         queue.register("press", lambda job: press.press(self._desk, job), time_to_run_s=60)
         queue.register("given_up", lambda job: trouble.given_up(self._desk, job), time_to_run_s=60)

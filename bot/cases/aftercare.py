@@ -84,10 +84,23 @@ def _turned(
     desk.announce(kept)
 
 
+def lost(desk: Desk, case_id: str, reason: str) -> None:
+    """It cannot be looked at any more: said, so that nobody relies on a watch that has ended."""
+    case = desk.get(case_id)
+    operation = started(case)
+    if operation is not None and due(operation):
+        says = Text(f"From then on it could not be watched: {reason}.", f"此后无法继续观察：{reason}。")
+        _ended_quietly(desk, case, operation, Outcome(Verdict.NOT_VERIFIABLE, says, desk.clock.now()))
+
+
 def _quiet(desk: Desk, case: Case, operation: Operation) -> None:
     desk.note("lasted", case, operation=operation.id)
     says = Text("No new kill or restart.", "没有新的终止或重启。")
-    aftermath = Outcome(Verdict.VERIFIED, says, desk.clock.now())
+    _ended_quietly(desk, case, operation, Outcome(Verdict.VERIFIED, says, desk.clock.now()))
+
+
+def _ended_quietly(desk: Desk, case: Case, operation: Operation, aftermath: Outcome) -> None:
+    """The state stays; the thread says how the watch ended."""
 
     def decide(newest: Case) -> Case:
         current = newest.operation

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from bot.cases import check, execution, rollout
+from bot.cases import aftercare, check, execution, rollout
 from bot.cases.desk import Desk
 from bot.cases.ending import back
 from bot.cases.press import press_of
@@ -27,6 +27,8 @@ def given_up(desk: Desk, job: Job) -> None:
         check.failed(desk, case.id, Words("cannot_look", {"target": case.request.query.text, "reason": reason}))
     elif name in ("plan", "execute"):
         _not_carried_out(desk, case, reason)
+    elif name == "aftercare":
+        aftercare.lost(desk, case.id, reason)
     elif name == "watch":
         execution.stuck(desk, case.id, Words("cannot_watch", {"reason": reason}))
     elif name == "verify" and case.operation is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.cases import Timings
-from bot.errors import Conflict, Unreachable
+from bot.errors import Conflict, NotFound, Unreachable
 from bot.model import Case, Difference, Life, Rollout, State, Verdict
 from handlers.slack import blocks
 from handlers.slack.wording import say
@@ -193,3 +193,11 @@ def test_where_nothing_was_sent_there_is_nothing_to_undo(stage: Stage) -> None:
     assert (case.state, stage.chat.told(LI)) == (State.STUCK, ["nothing_to_undo"])
 
 
+
+
+def test_a_watch_that_cannot_go_on_says_so(stage: Stage) -> None:
+    case = stage.approved()
+    stage.world.fail["standing"] = [NotFound("Deployment llm/chat is gone")]
+    case = stage.later(case, seconds=40)
+    assert (case.state, "aftercare" in stage.queue.names()) == (State.VERIFIED, False)
+    assert "From then on it could not be watched: Deployment llm/chat is gone." in said(stage, case)
