@@ -126,6 +126,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.fits_without_estimate": ("bool", "without the graph estimate the cache would be large enough"),
     "budget.estimate_over_weights": ("float", "graph estimate over the weights"),
     "budget.weights_of_card_share": ("float", "weights over the card's size"),
+    "budget.length_kept_share": ("float", "longest context that fits, by the server's own estimate, over the one asked for"),
     "budget.missing_cache_share": ("float", "cache that is missing over the cache that is needed"),
     "budget.room_above_share": ("float", "free at the start beyond the budget, over the card's size"),
     "budget.missing_share": ("float", "what the refused request lacks, over the card's size"),

@@ -295,3 +295,22 @@ def test_half_of_the_dummy_requests_that_the_log_names_is_advised(what: str, req
     first = found.recommendations[0]
     assert (first.remedy, first.from_value, first.to_value) == ("max_num_seqs", requests, requests // 2)
     assert f"{requests:,}" in found.summary.en
+
+
+@pytest.mark.parametrize(("fits", "first"), [(912, "gpu_memory_utilization"), (120_000, "max_model_len")])
+def test_a_context_too_short_to_serve_with_is_not_the_first_advice(fits: int, first: str) -> None:
+    log = (
+        "(EngineCore pid=45) ERROR 08-18 21:21:00 [core.py:1346] ValueError: To serve at least one request with the model's max seq len (200000), (1.9 GiB KV cache is "
+        f"needed, which is larger than the available KV cache memory (0.41 GiB). Based on the available memory, the estimated maximum model length is {fits}. Try increasing\n"
+    )
+    assert diagnose({"container.log": log, "args.txt": "vllm serve /m --gpu-memory-utilization 0.9\n"}).recommendations[0].remedy == first
+
+
+@pytest.mark.parametrize(("estimate", "offered"), [("1.61", True), ("0.61", False)])
+def test_room_kept_for_graphs_is_offered_back_where_one_request_would_fit_then(estimate: str, offered: bool) -> None:
+    log = (
+        f"(EngineCore pid=79) INFO 07-11 01:00:20 [gpu_model_runner.py:6936] Estimated CUDA graph memory: {estimate} GiB total\n"
+        "(EngineCore pid=79) ERROR 07-11 01:00:21 [core.py:1338] ValueError: To serve at least one request with the model's max seq len (32768), (4.0 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (2.8 GiB). Based on the available memory, the estimated maximum model length is 22928. Try increasing\n"
+    )
+    assert ("cudagraph_sizes" in [advice.remedy for advice in diagnose({"container.log": log}).recommendations]) is offered
