@@ -292,7 +292,7 @@ def _guarded(probe: _Probe, desk: Desk, board: "_Board") -> None:
         board.failed(probe, str(wrong))
         for file in probe.files:
             desk.gap(file, reason_of(wrong))
-    except Exception as wrong:  # noqa: BLE001
+    except Exception as wrong:  # noqa: BLE001 - the one broad except around one collector: it becomes a Gap
         board.failed(probe, type(wrong).__name__)
         for file in probe.files:
             desk.gap(file, f"the collector failed: {type(wrong).__name__}: {str(wrong)[:200]}")

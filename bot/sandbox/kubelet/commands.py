@@ -205,6 +205,6 @@ def _shm(worker: PodWorker, container: str) -> list[int]:
     """The size of a memory volume at /dev/shm, when there is one."""
     spec = worker.pod["spec"]
     row: Json = next((each for each in spec["containers"] if each["name"] == container), {})
-    names = [mount["name"] for mount in row.get("volumeMounts") or [] if mount["mountPath"] == "/dev/shm"]  # noqa: S108  a mount point, nothing is written
+    names = [mount["name"] for mount in row.get("volumeMounts") or [] if mount["mountPath"] == "/dev/shm"]
     volumes = [each.get("emptyDir") or {} for each in spec.get("volumes") or [] if each["name"] in names]
     return [int(quantity(each["sizeLimit"])) if "sizeLimit" in each else worker.machine.memory_bytes // 2 for each in volumes]
