@@ -6,11 +6,13 @@ Good only while names, sizes and times of all files are what they were; never ne
 import contextlib
 import json
 import os
+import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 _PATTERNS = ("log_messages/", "signatures/", "remedies.yaml")
 
 Documents = dict[str, list[Any]]  # "messages", "signatures", "remedies" -> [file, document]
@@ -24,8 +26,8 @@ def _files(root: str, below: str = "") -> Iterator[tuple[str, int, int]]:
                 if any(f"{name}/".startswith(wanted) or wanted.startswith(f"{name}/") for wanted in _PATTERNS):
                     yield from _files(root, f"{name}/")
             elif name.endswith(".yaml") and name.startswith(_PATTERNS):
-                stat = entry.stat()
-                yield name, stat.st_mtime_ns, stat.st_size
+                seen = entry.stat()
+                yield name, seen.st_mtime_ns, seen.st_size
 
 
 def stamp(root: Path) -> list[list[Any]]:
@@ -43,21 +45,40 @@ def _place(root: Path) -> Path:
 def read(root: Path, now: list[list[Any]]) -> Documents | None:
     """The documents as they were parsed, when nothing has changed since."""
     try:
-        kept = json.loads(_place(root).read_bytes())
-    except (OSError, ValueError):
+        with _place(root).open("rb") as file:
+            if not _ours(os.fstat(file.fileno()), root):
+                return None
+            head, body = file.read(_HEAD), file.read()
+        if head != _head(body):
+            return None  # damaged, or written by another release
+        kept = json.loads(body)
+    except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(kept, dict) or kept.get("format") != FORMAT or kept.get("stamp") != now or not now:
+    if not isinstance(kept, dict) or kept.get("stamp") != now or not now:
         return None
     return {name: kept.get(name, []) for name in ("messages", "signatures", "remedies")}
+
+
+def _ours(file: os.stat_result, root: Path) -> bool:
+    """Whether nobody else could have written it: what it says is believed as the playbooks themselves are."""
+    return not hasattr(os, "geteuid") or (file.st_uid in (os.geteuid(), 0, root.stat().st_uid) and not file.st_mode & stat.S_IWOTH)
+
+
+def _head(body: bytes) -> bytes:
+    return f"oombot {FORMAT} {zlib.crc32(body):08x}\n".encode()
+
+
+_HEAD = len(_head(b""))
 
 
 def write(root: Path, now: list[list[Any]], documents: Documents) -> None:
     """Keeps the documents; a folder that cannot be written is left alone."""
     place = _place(root)
-    fresh = place.with_suffix(f".{os.getpid()}")
+    fresh = place.with_suffix(f".{os.getpid()}-{os.urandom(4).hex()}")  # containers that share a folder may have the same process id
     try:
         place.parent.mkdir(exist_ok=True)
-        fresh.write_text(json.dumps({"format": FORMAT, "stamp": now, **documents}, ensure_ascii=False))
+        body = json.dumps({"stamp": now, **documents}, ensure_ascii=False).encode()
+        fresh.write_bytes(_head(body) + body)
         fresh.replace(place)
     except (OSError, ValueError, TypeError):
         with contextlib.suppress(OSError):
