@@ -17,6 +17,7 @@ torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.50 GiB. GPU 0 has
 SORT = '''(VllmWorker rank=1 pid=9) ERROR 02-02 02:29:07 [multiproc_executor.py:375]   File "/opt/vllm/v1/sample/ops/topk_topp_sampler.py", line 99, in apply_top_k_top_p
 (VllmWorker rank=1 pid=9) ERROR 02-02 02:29:07 [multiproc_executor.py:375] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.21 GiB. GPU 1 has a total capacity of 15.60 GiB of which 800.00 MiB is free.
 '''
+PINNED = "    buffer = torch.empty(size, dtype=torch.uint8, pin_memory=True)\nRuntimeError: CUDA error: invalid argument"
 RANKS = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 39.56 GiB of which 50.00 MiB is free. "
     "Process 411 has {one} memory in use. Process 412 has 1.50 GiB memory in use. Including non-PyTorch memory, this process has 34.90 GiB memory in use. "
@@ -46,6 +47,13 @@ def first(found: Diagnosis) -> str:
         ("[rank0]:[F1] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress", "nccl_failure", None),
         ("raylet: 3 Workers (tasks /\n actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons", "ray_memory_monitor", None),
         ("Set max_restarts and max_task_retries to enable retry when the task crashes due to OOM.", "ray_memory_monitor", None),
+        ("CUDA error 2 at /src/ggml-cuda.cu:412: out of memory", "gpu_oom", None),
+        ("E0102 logging.cc:40] Error Code 1: Cuda Runtime (out of memory)", "gpu_oom", None),
+        ("Unable to warmup model: Allocation on device 0 would exceed allowed memory. (out of memory)", "profile_run_peak", "max_num_batched_tokens:lower"),
+        ("ERROR: Model load failed: blk.3: DriverError(CUDA_ERROR_OUT_OF_MEMORY)", "weights_too_large", None),
+        ("n7:8:9 [2] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device", "shm_too_small", "shm_size:raise"),
+        (PINNED, "node_out_of_memory", "host_memory_use:lower"),
+        ("RuntimeError: CUDA error: invalid argument", "application_error", None),
         ("Call to wake_up method failed: CUDA Error: out of memory at <path>:171", "other_process_on_gpu", None),
     ],
 )
@@ -80,3 +88,9 @@ def test_the_driver_without_memory_on_a_shared_pool_is_the_machine() -> None:
 def test_a_lost_worker_with_code_9_is_no_exception_of_the_server() -> None:
     log = "ERROR 03-31 15:44:57 [multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 77 died, exit code: -9\nChildProcessError: worker died\n"
     assert diagnose({"container.log": log}).cause != "application_error"
+
+
+@pytest.mark.parametrize(("after", "cause"), [("22.4", "application_error"), ("25.9", "other_process_on_gpu")])
+def test_free_memory_that_did_not_change_was_given_back_by_nobody(after: str, cause: str) -> None:
+    log = f"AssertionError: Error in memory profiling. Initial free memory 22.4 GiB, current free memory {after} GiB. This happens when other processes\n"
+    assert diagnose({"container.log": log}).cause == cause
