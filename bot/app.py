@@ -14,12 +14,14 @@ from typing import Any
 from bot import playbooks
 from bot.audit import AuditTrail, load_key
 from bot.cases import Cases, Timings
+from bot.cases.engine import real
 from bot.clients import kubernetes_config
 from bot.clients.kubernetes_writer import KubernetesWriter
 from bot.clients.own_folder import OwnFolder
 from bot.clients.pagerduty import PagerDuty
 from bot.clients.sqlite import Database
 from bot.clients.ssh import SshShells
+from bot.clients.ssh_hands import SshHands
 from bot.clock import SystemClock
 from bot.errors import BadSettings, StoreError, WorldError
 from bot.evidence import commands
@@ -27,7 +29,7 @@ from bot.evidence.alert import target_of
 from bot.http_server import HttpServer
 from bot.model import Request
 from bot.policy import ApproverRule, Freeze, Policy, Quota, Reach, ReadRule, Window
-from bot.ports import ClusterReader, ClusterWriter, Shells
+from bot.ports import ClusterReader, ClusterWriter, NodeHands, Shells
 from bot.queue.sqlite import SqliteQueue
 from bot.redact import redact
 from bot.settings import Settings
@@ -142,8 +144,9 @@ class Application:
         key = load_key(settings.data_dir / "audit.key", settings.audit_key.get_secret_value())
         self.audit = AuditTrail(settings.data_dir / "audit.jsonl", key, self.clock, self.store, redact)
         self.readers: Mapping[str, ClusterReader] = {one.name: kubernetes_config.reader(one, commands.in_pod) for one in settings.clusters}
+        hands = self._hands()
         self.writers: Mapping[str, ClusterWriter] = {
-            one.name: KubernetesWriter(one.name, kubernetes_config.api_client(one.write)) for one in settings.clusters if one.write is not None
+            one.name: KubernetesWriter(one.name, kubernetes_config.api_client(one.write), hands) for one in settings.clusters if one.write is not None
         }
         self._slack = self._slack_parts()
         self.cases = Cases(
@@ -159,6 +162,7 @@ class Application:
             self.audit,
             self.clock,
             timings=timings_of(settings),
+            engine=real(hands),
             complete=self._completing(),
         )
         self.cases.bind(self.queue)
@@ -181,6 +185,12 @@ class Application:
 
     def _shells(self) -> Shells | None:
         return SshShells(self.settings.ssh, commands.on_node) if self.settings.ssh.user else None
+
+    def _hands(self) -> NodeHands | None:
+        ssh = self.settings.ssh
+        if not ssh.stop_user:
+            return None
+        return SshHands(ssh.model_copy(update={"user": ssh.stop_user, "key": ssh.stop_key, "certificate": None, "agent": False}))
 
     def _completing(self) -> Callable[[Request], Request] | None:
         """The details of a PagerDuty incident, and the target that they name."""

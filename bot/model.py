@@ -242,6 +242,7 @@ class StepKind(StrEnum):
     DELETE_POD = "delete_pod"  # with a UID precondition
     CREATE = "create"  # a CronJob, the `value` of the only entry of `patch`
     DELETE = "delete"  # of what a CREATE made, with a UID precondition
+    STOP_PROCESS = "stop_process"  # on the node `object`: pid, start and addresses are the `value` of the only entry of `patch`
 
 
 @dataclass(frozen=True, slots=True)

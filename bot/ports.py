@@ -91,6 +91,20 @@ class ClusterWriter(Protocol):
     def delete_cron_job(self, ref: ObjectRef, *, dry_run: bool) -> None:
         """Deletes the CronJob with `ref.uid` as a precondition, and with it its Jobs. NotFound, Conflict as for a pod."""
 
+    def stop_process(self, ref: ObjectRef, addresses: Sequence[str], pid: int, start: int, *, dry_run: bool) -> None:
+        """Stops a process on the node `ref`, if it is still the one with that start time and belongs to no container; gone already is well, too.
+        A dry run only looks whether it is there. Conflict when it must not be touched, Rejected, Unsupported without an account for it."""
+
+
+class NodeHands(Protocol):
+    """Stops stray processes on nodes, with an account of its own. Raises HostKeyUnknown, Forbidden, Unreachable, Rejected."""
+
+    def processes(self, node: str, addresses: Sequence[str]) -> str:
+        """What holds memory of the node's GPUs: pid, start, uid, user, memory, GPU, control group, command; by tabs, one a line."""
+
+    def stop(self, node: str, addresses: Sequence[str], pid: int, start: int) -> None:
+        """Stops it. Conflict when it must not be touched, Rejected when it did not end; one that is gone already is well."""
+
 
 class Shell(Protocol):
     """One node, over SSH. Commands come from the allow-list in `bot/evidence/commands`."""

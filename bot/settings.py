@@ -136,6 +136,8 @@ class SshSettings(Section):
     known_hosts: Path | None = Field(default=None, description="known hosts file; a key that does not stand there is refused")
     port: int = Field(default=22, ge=1, le=65535, description="port")
     agent: bool = Field(default=False, description="also ask the SSH agent for keys")
+    stop_user: str = Field(default="", description="account that may stop stray processes (deploy/node/install-stop.sh); empty: none is stopped")
+    stop_key: Path | None = Field(default=None, description="private key file of that account")
 
 
 class ReadRule(Section):

@@ -6,10 +6,11 @@ Named in one place, so that the use-cases read as sentences and a test can put a
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 from bot.model import Bundle, Diagnosis, Difference, Handout, Life, Operation, Outcome, Recommendation, Remediation, Rollout, Target, TargetQuery
-from bot.ports import Clock, ClusterReader, ClusterWriter, Progress, Shells
+from bot.ports import Clock, ClusterReader, ClusterWriter, NodeHands, Progress, Shells
 
 NewId = Callable[[], str]
 
@@ -49,7 +50,8 @@ class Engine:
     judge: Callable[[Remediation, Diagnosis | None, Diagnosis | None, Rollout, datetime], Outcome]
 
 
-def real() -> Engine:
+def real(hands: NodeHands | None = None) -> Engine:
+    """The real ones. `hands` stop stray processes on nodes, where the settings name an account for it."""
     from bot import remediation
     from bot.evidence.collect import collect
     from bot.evidence.locate import locate
@@ -62,8 +64,8 @@ def real() -> Engine:
         locate=locate,
         collect=collect,
         examine=examine,
-        plan=remediation.plan,
-        foresee=remediation.plan,
+        plan=partial(remediation.plan, hands=hands),
+        foresee=partial(remediation.plan, hands=hands),
         plan_undo=remediation.plan_undo,
         differences=remediation.differences,
         digest_of=remediation.digest_of,

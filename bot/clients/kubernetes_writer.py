@@ -1,4 +1,5 @@
-"""Writes to one cluster, with credentials of its own: a JSON patch of one object, the deletion of one pod by UID, one CronJob made or deleted. Nothing else.
+"""Writes to one cluster, with credentials of its own: a JSON patch of one object, the deletion of one pod by UID, one CronJob made or deleted,
+one process of a node stopped (over SSH). Nothing else.
 
 Every request is sent at most once. What may be written is decided by whoever holds it: `bot/remediation` only.
 """
@@ -9,9 +10,9 @@ from typing import Any
 from kubernetes.client import ApiClient
 
 from bot.clients.kubernetes_rest import Rest
-from bot.errors import Conflict, Forbidden, Rejected, WorldError
+from bot.errors import Conflict, Forbidden, Rejected, Unsupported, WorldError
 from bot.model import ObjectRef
-from bot.ports import Json
+from bot.ports import Json, NodeHands
 
 FIELD_MANAGER = "oombot"
 JSON_PATCH = "application/json-patch+json"
@@ -23,8 +24,8 @@ NO_RIGHTS = (" cannot ", "(401)")  # the authoriser's words; admission says "den
 class KubernetesWriter:
     """One cluster. `api_client` comes from `kubernetes_config.api_client(...)` and holds the writing credentials. Safe to use from several threads."""
 
-    def __init__(self, name: str, api_client: ApiClient) -> None:
-        self.name = name
+    def __init__(self, name: str, api_client: ApiClient, hands: NodeHands | None = None) -> None:
+        self.name, self._hands = name, hands
         self._rest = Rest(name, api_client)
 
     def uid(self) -> str:
@@ -67,6 +68,15 @@ class KubernetesWriter:
         if ref.kind != "CronJob" or not ref.uid:
             raise Rejected(f"{self.name}: only a CronJob is deleted, and only by its UID, not {ref}")
         self._delete(ref, dry_run=dry_run)
+
+    def stop_process(self, ref: ObjectRef, addresses: Sequence[str], pid: int, start: int, *, dry_run: bool) -> None:
+        """Over SSH, by the account that may. Raises Unsupported without one, Conflict when the process must not be touched or (dry run) is not there."""
+        if self._hands is None:
+            raise Unsupported("no account that may stop a process is configured (ssh.stop_user)")
+        if not dry_run:
+            self._hands.stop(ref.name, addresses, pid, start)
+        elif f"{pid}\t{start}\t" not in self._hands.processes(ref.name, addresses):
+            raise Conflict(f"{ref}: process {pid} is not there any more")
 
     def _delete(self, ref: ObjectRef, *, dry_run: bool) -> None:
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}

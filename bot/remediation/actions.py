@@ -9,7 +9,19 @@ from datetime import datetime
 from typing import Any
 
 from bot.ports import ClusterReader
-from bot.remediation import cordon, cpu_limit, engine_argument, environment_variable, memory, restart, scale, scheduled_restart, shared_memory, timing
+from bot.remediation import (
+    cordon,
+    cpu_limit,
+    engine_argument,
+    environment_variable,
+    memory,
+    restart,
+    scale,
+    scheduled_restart,
+    shared_memory,
+    stray_process,
+    timing,
+)
 from bot.remediation.change import Change, Elsewhere
 from bot.remediation.engine_options import OPTIONS
 from bot.remediation.workload import Workload
@@ -48,6 +60,7 @@ ACTIONS: Mapping[str, Action] = {
     scale.NAME: Action(lambda workload, order, reader: scale.change(workload, order.value, reader)),
     cordon.NAME: Action(lambda workload, order, reader: cordon.change(workload, reader)),
     scheduled_restart.NAME: Action(lambda workload, order, reader: Change(())),  # makes an object of its own instead: see the planner
+    stray_process.NAME: Action(lambda workload, order, reader: Change(())),  # changes nothing in the cluster: see the planner
     timing.PROBE: Action(lambda workload, order, reader: timing.probe(workload, order.value)),
     timing.GRACE: Action(lambda workload, order, reader: timing.grace_period(workload, order.value)),
 }

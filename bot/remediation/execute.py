@@ -29,6 +29,8 @@ def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
     for step in remediation.steps:
         if step.kind is StepKind.DELETE_POD:
             _delete(step, writer, dry=True)
+        elif step.kind is StepKind.STOP_PROCESS:
+            _stop(step, writer, dry=True)
         elif step.kind in (StepKind.CREATE, StepKind.DELETE):
             _cron_job(remediation, step, "dry-run", writer, dry=True)
         elif not step.after_rollout:
@@ -45,6 +47,9 @@ def execute_step(remediation: Remediation, index: int, operation_id: str, writer
     if step.kind is StepKind.DELETE_POD:
         _wait_until_observed(remediation, operation_id, writer, sleep)
         _delete(step, writer, dry=False)
+        return
+    if step.kind is StepKind.STOP_PROCESS:
+        _stop(step, writer, dry=False)
         return
     if step.kind in (StepKind.CREATE, StepKind.DELETE):
         _cron_job(remediation, step, operation_id, writer, dry=False)
@@ -133,6 +138,12 @@ def _cron_job(remediation: Remediation, step: Step, operation_id: str, writer: C
     except Conflict:
         if dry or not is_done(writer.get(step.object), operation_id, 0):
             raise
+
+
+def _stop(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
+    """The number and the start time tell the process from any other, so doing it again after a crash does nothing."""
+    value = step.patch[0]["value"]
+    writer.stop_process(step.object, value["addresses"], int(value["pid"]), int(value["start"]), dry_run=dry)
 
 
 def _delete(step: Step, writer: ClusterWriter, *, dry: bool) -> None:

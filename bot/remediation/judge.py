@@ -36,6 +36,10 @@ def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis |
 
 def _node(remediation: Remediation, now: datetime) -> Outcome:
     name = remediation.object.name
+    if remediation.action == "stop_process":
+        says = Text(f"The process on {name} is gone, and with it its hold on the card. A server that waits for the memory gets it at its next start.",
+                    f"{name} 上的进程已结束，显存已释放。等待显存的服务会在下次启动时得到它。")  # fmt: skip
+        return Outcome(Verdict.VERIFIED, says, now)
     if remediation.direction == "undo":
         return Outcome(Verdict.UNDONE, Text(f"Undone: node {name} takes new pods again.", f"已撤销：节点 {name} 恢复调度。"), now)
     return Outcome(Verdict.VERIFIED, Text(f"Node {name} takes no new pods. What ran there still runs.", f"节点 {name} 不再接收新 Pod；其上已有的仍在运行。"), now)

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from bot.model import Diagnosis, Expectation, Handout, ObjectRef, Predicted, Recommendation, Remediation, Target, Text
-from bot.ports import ClusterReader
-from bot.remediation import cordon, engine_argument, notes, ownership, recipes, recreate, scheduled_restart
+from bot.ports import ClusterReader, NodeHands
+from bot.remediation import cordon, engine_argument, notes, ownership, recipes, recreate, scheduled_restart, stray_process
 from bot.remediation.actions import ACTIONS, Order
 from bot.remediation.assemble import Draft, remediation
 from bot.remediation.change import Beside, Change, Edit, Elsewhere
@@ -61,11 +61,11 @@ class Situation:
 
 def plan(
     wanted: Recommendation | str, target: Target, reader: ClusterReader, *, now: datetime, new_id: Callable[[], str],
-    diagnosis: Diagnosis | None = None, in_place: bool = False, known: Mapping[str, Recipe] | None = None,
+    diagnosis: Diagnosis | None = None, in_place: bool = False, known: Mapping[str, Recipe] | None = None, hands: NodeHands | None = None,
 ) -> Remediation | Handout:  # fmt: skip
     """A plan for a recommendation, or for a remedy's bare id ("restart"). `diagnosis` says what must hold afterwards.
 
-    `in_place`: policy allows to change an object that Argo CD, Flux or Helm made. Raises NotFound, Forbidden, Temporary, BadInput (a value outside its range).
+    `in_place`: policy allows to change an object that Argo CD, Flux or Helm made. `hands` reach the nodes. Raises NotFound, Forbidden, Temporary, BadInput (a value outside its range).
     """
     ask = _ask(wanted)
     recipe = (known if known is not None else recipes.load()).get(ask.remedy)
@@ -75,6 +75,8 @@ def plan(
     here = Situation(target, reader, now, new_id, diagnosis, in_place)
     if recipe.steps[0].action == cordon.NAME:
         return _node(ask, recipe, here)
+    if recipe.steps[0].action == stray_process.NAME:
+        return _process(ask, recipe, here, hands)
     if not is_supported(target):
         return _other_kind(ask, recipe, here)
     if recipe.steps[0].action == scheduled_restart.NAME:
@@ -120,6 +122,14 @@ def _node(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
         return Handout(ask.remedy, change.reason, change.paste, change.language)
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, target, _risk(ask, recipe), Expectation())
     return remediation(draft, node, change, Writes(), look(node, here.reader, here.now), here.reader)
+
+
+def _process(ask: Ask, recipe: Recipe, here: Situation, hands: NodeHands | None) -> Remediation | Handout:
+    if not here.target.node:
+        return Handout(ask.remedy, Text("Which node it ran on is not known.", "不知道它运行在哪个节点上。"), "", "text")
+    draft = Draft(here.new_id(), stray_process.NAME, "apply", ask.id, here.target, _risk(ask, recipe), Expectation())
+    made = stray_process.plan(draft, here.target, here.reader, hands)
+    return Handout(ask.remedy, made.reason, made.paste, made.language) if isinstance(made, Elsewhere) else made
 
 
 def _scheduled(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:

@@ -11,7 +11,7 @@ from typing import Any
 from bot.errors import BadInput
 from bot.model import Difference, Expectation, Operation, Remediation, Step, StepKind
 from bot.ports import ClusterReader
-from bot.remediation import rollouts, scheduled_restart
+from bot.remediation import rollouts, scheduled_restart, stray_process
 from bot.remediation.assemble import ANNOTATION, Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
 from bot.remediation.change import Beside, Change, Edit, put
@@ -24,6 +24,8 @@ from bot.remediation.writes import Writes, look, needed
 def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[], str], now: datetime | None = None) -> Remediation:
     """The undo of a carried-out operation. Raises Changed when somebody changed the object since, BadInput when there is nothing to put back, NotFound when it is gone."""
     done = operation.remediation
+    if done.action == stray_process.NAME:
+        raise BadInput("A stopped process cannot be started again by the bot.")
     if not done.before and not any(step.kind is StepKind.PATCH and step.object != done.object for step in done.steps):
         raise BadInput("There is nothing to put back: a restart changes nothing but the time of the restart.")
     uid = reader.uid()

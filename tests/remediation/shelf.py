@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.errors import Conflict, Forbidden, NotFound
+from bot.errors import Conflict, Forbidden, NotFound, Unsupported
 from bot.model import ObjectRef, Target
 from bot.ports import CommandOutput, Json, LogPiece
 from bot.remediation import pointer
@@ -157,6 +157,9 @@ class ShelfWriter:
 
     def delete_cron_job(self, ref: ObjectRef, *, dry_run: bool) -> None:
         self._shelf.delete(ref, dry_run=dry_run)
+
+    def stop_process(self, ref: ObjectRef, addresses: Sequence[str], pid: int, start: int, *, dry_run: bool) -> None:
+        raise Unsupported("a shelf has no processes")
 
 
 def container(**fields: Any) -> Json:
