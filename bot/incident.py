@@ -23,6 +23,7 @@ from bot.playbooks import Knowledge
 from bot.redact import redact
 
 READERS = {  # file -> module with `read(data, source) -> Reading`, imported when the file is there
+    "describe.txt": "bot.evidence.describe_text",  # first, so that the objects themselves overrule it
     "pod.json": "bot.evidence.pod_json",
     "events.json": "bot.evidence.events_json",
     "kernel.log": "bot.evidence.kernel_log",
@@ -69,7 +70,7 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
     """Facts of all files, the incident in the logs, its ledger; what could not be read goes to `gaps`."""
     facts = Facts()
     for name, module in READERS.items():
-        if name in bundle.files:
+        if name in bundle.files and not (name == "describe.txt" and "pod.json" in bundle.files):
             reading = _read(name, module, bundle.files[name], gaps)
             gaps += reading.gaps
             facts = facts.with_facts(reading.facts, () if bundle.files[name].cut else reading.looked)
@@ -147,13 +148,14 @@ def _whole(bundle: Bundle, gaps: list[Gap]) -> frozenset[str]:
     torn = {gap.source for gap in gaps}
     names = {name for name, file in bundle.files.items() if not file.cut and name not in torn}
     logs = {"previous.log" if ".previous." in name else "container.log" for name in names if name.startswith("logs/")}
-    return frozenset(names | logs)
+    return frozenset(names | logs | ({"pod.json", "events.json"} if "describe.txt" in names else set()))
 
 
 def _absent(bundle: Bundle) -> tuple[Gap, ...]:
     """Files that this bundle does not have, with what they would have told."""
     named = {gap.source for gap in bundle.gaps}
-    return tuple(Gap(name, "absent", tells) for name, tells in WOULD_TELL.items() if name not in bundle.files and name not in named)
+    told = ("pod.json", "events.json") if "describe.txt" in bundle.files else ()
+    return tuple(Gap(name, "absent", tells) for name, tells in WOULD_TELL.items() if name not in bundle.files and name not in named and name not in told)
 
 
 def _read(name: str, module: str, file: BundleFile, gaps: list[Gap]) -> Reading:

@@ -17,7 +17,7 @@ from bot.model import Bundle, BundleFile, Gap
 
 NAMES = (
     "bundle.json", "pod.json", "events.json", "container.log", "previous.log", "kernel.log", "nvidia-smi.txt", "ray_status.txt", "node_readings.txt", "args.txt",
-    "node.json", "workload.json",
+    "node.json", "workload.json", "describe.txt",
 )  # fmt: skip
 _SUFFIXES = ("", ".gz", ".zst")
 MAX_LOGS = 64  # files under logs/ that are read
@@ -175,6 +175,8 @@ def _role(name: str, head: bytes) -> str:
         if b'"kind": "Event"' in head or b'"kind":"Event"' in head or b'"involvedObject"' in head:
             return "events.json"
         return "pod.json" if b'"containers"' in head or b'"Pod"' in head else "container.log"
+    if start.startswith(b"Name: ") and b"\nContainers:" in head:
+        return "describe.txt"
     if b"NVIDIA-SMI" in start or start.startswith(b"GPU 0: "):
         return "nvidia-smi.txt"
     if b"invoked oom-killer" in head or b"Memory cgroup out of memory" in head or b"NVRM: Xid" in head:
