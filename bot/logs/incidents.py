@@ -226,7 +226,7 @@ def _frames(events: Sequence[Event], root: Event) -> tuple[Event, ...]:
         if event.message.role in ("progress", "start") and not event.message.counted and _same_process(event, root):
             begin = max(begin, event.line)
     mine = [event for event in events if event.message.role == "frame" and begin <= event.line <= root.line and _same_process(event, root)]
-    if not mine and root.message.phase is not None:  # a line that sums an error up stands in front of its traceback
+    if not mine:  # a line that sums an error up stands in front of its traceback
         mine = [event for event in events if event.message.role == "frame" and root.line < event.line <= root.line + BEHIND and _same_process(event, root)]
     if root.prefix.process:
         return tuple(mine)

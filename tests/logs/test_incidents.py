@@ -247,3 +247,16 @@ def test_a_line_that_sums_an_error_up_has_its_stack_behind_it() -> None:
     summary = "ERROR 11-30 09:02:00 [gpu_model_runner.py:1] Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory"
     found = incident(START, LOADING, summary, '  File "/opt/vllm/v1/spec_decode/eagle.py", line 300, in load_model', OOM)
     assert "frame.draft_model" in {frame.id for frame in found.frames}
+
+
+def test_an_error_line_of_an_old_engine_has_its_stack_behind_it() -> None:
+    line = "ERROR 11-30 09:02:00 engine.py:141] OutOfMemoryError('" + OOM.split(": ", 1)[1] + "')"
+    found = incident(START, READY, line, '  File "/opt/vllm/worker/model_runner.py", line 1, in execute_model', "  File a.py, line 5, in _process_image_input")
+    assert found.purpose == "multimodal_encoder"
+
+
+def test_a_stop_behind_a_lost_engine_is_no_orderly_end() -> None:
+    lost = "ERROR 10-02 11:20:31 client.py:250] TimeoutError('No heartbeat received from MQLLMEngine')"
+    found = incident(START, READY, lost, "INFO 10-02 11:20:32 launcher.py:57] Shutting down FastAPI HTTP server.")
+    assert found.wrapped is not None
+    assert found.root is None
