@@ -30,14 +30,20 @@ def in_gib(size: float) -> float:
 
 
 def show(size: float) -> str:
-    """A size for people, two decimals, binary units: "10.58 GiB", "448.00 MiB", "-0.61 GiB"."""
-    if abs(size) >= GIB // 2:
-        return f"{size / GIB:.2f} GiB"
+    """A size for people, two decimals or whole, binary units: "10.58 GiB", "448 MiB", "-0.61 GiB". What was printed as 0.41 GiB stays "0.41 GiB"."""
+    if abs(size) >= GIB // 2 or (size % MIB and abs(size) >= 10 * MIB and abs(size - round(size / GIB, 2) * GIB) < 1):
+        return f"{_decimals(size / GIB)} GiB"
     if abs(size) >= MIB:
-        return f"{size / MIB:.2f} MiB"
+        return f"{_decimals(size / MIB)} MiB"
     if abs(size) >= KIB:
         return f"{size / KIB:.0f} KiB"
     return f"{size:.0f} bytes"
+
+
+def _decimals(number: float) -> str:
+    """Two decimals, none for a whole number."""
+    text = f"{number:.2f}"
+    return text.removesuffix(".00") if float(text) == number else text
 
 
 def size_of(number: str, unit: str) -> int:

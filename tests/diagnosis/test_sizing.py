@@ -50,7 +50,7 @@ def test_a_lower_length_promises_the_tokens_of_the_cache_where_the_need_is_linea
 
 
 def test_utilisation_that_cannot_give_enough_is_not_raised_and_the_reason_has_numbers() -> None:
-    assert "24.00 GiB are needed" in impossible("gpu_memory_utilization", "raise", L40S, V0_11)
+    assert "24 GiB are needed" in impossible("gpu_memory_utilization", "raise", L40S, V0_11)
 
 
 def test_utilisation_is_raised_until_the_request_fits_with_a_margin() -> None:
@@ -181,7 +181,7 @@ def test_a_cache_in_bytes_is_not_computed_when_the_card_is_not_known() -> None:
 
 
 def test_an_fp8_cache_is_proposed_only_where_half_the_need_fits() -> None:
-    assert "12.00 GiB" in impossible("kv_cache_dtype", "fp8", L40S, V0_11)
+    assert "12 GiB" in impossible("kv_cache_dtype", "fp8", L40S, V0_11)
     assert sized("kv_cache_dtype", "fp8", replace(L40S, needed_kv_bytes=gib(20)), V0_11).to_value == "fp8"
     assert "already" in impossible("kv_cache_dtype", "fp8", L40S, replace(V0_11, kv_cache_dtype="fp8_e4m3"))
 
@@ -216,7 +216,7 @@ def test_more_cards_are_counted_until_a_request_fits() -> None:
 
 def test_offload_covers_the_shortage_in_whole_gib() -> None:
     assert sized("cpu_offload", "raise", L40S, V0_11).to_value == 14
-    assert "only 3.00 GiB" in impossible("cpu_offload", "raise", replace(L40S, weights_bytes=gib(3)), V0_11)
+    assert "only 3 GiB" in impossible("cpu_offload", "raise", replace(L40S, weights_bytes=gib(3)), V0_11)
 
 
 def test_a_length_below_one_block_is_not_proposed() -> None:
