@@ -6,11 +6,11 @@ from typing import Any
 from bot.errors import WorldError
 from bot.model import Predicted, Text
 from bot.ports import ClusterReader, Json
-from bot.remediation import kinds, rollouts
+from bot.remediation import kinds, outage
 from bot.remediation.change import Edit
 from bot.remediation.pointer import get, under
-from bot.remediation.workload import Workload, condition, container_statuses, metadata, parsed, surge
-from bot.units import duration, show
+from bot.remediation.workload import Workload, condition, container_statuses, metadata, parsed
+from bot.units import show
 
 
 def restarts(workload: Workload, pods: Sequence[Json], serving: int, after: Mapping[str, Any]) -> Text:
@@ -20,12 +20,9 @@ def restarts(workload: Workload, pods: Sequence[Json], serving: int, after: Mapp
         return Text(
             "The workload is scaled to 0: nothing restarts; the next pods start with the change.", "副本数为 0：没有 Pod 重启，之后启动的 Pod 会带上修改。"
         )
-    start = last_start(workload, pods)
-    each = f"A start takes about {duration(start)} (the last one did)." if start else "How long a start takes is not known."
-    each_zh = f"启动约需 {duration(start)}（上次用时）。" if start else "启动用时未知。"
     way, way_zh = _way(workload, after, count)
-    missing, missing_zh = _missing(serving, count, _old_goes_first(workload, after))
-    return Text(f"Restarts {way}. {each} {missing}", f"重启{way_zh}。{each_zh}{missing_zh}")
+    missing, missing_zh = outage.said(serving, count, outage.at_once(workload, after, count), last_start(workload, pods))
+    return Text(f"Restarts {way}. {missing}", f"重启{way_zh}。{missing_zh}")
 
 
 def _count(workload: Workload, pods: Sequence[Json]) -> int:
@@ -42,30 +39,13 @@ def _way(workload: Workload, after: Mapping[str, Any], count: int) -> tuple[str,
     if workload.kind == "RayCluster":
         return f"{count} pods of group {kinds.group_name(workload)} at once", f"组 {kinds.group_name(workload)} 的 {count} 个 Pod，一次完成"
     if workload.kind == "RayService":
-        return f"{count} pods of group {kinds.group_name(workload)}, in a second cluster", f"组 {kinds.group_name(workload)} 的 {count} 个 Pod（在第二个集群里）"
+        return (
+            f"{count} pods of group {kinds.group_name(workload)}, in a second cluster",
+            f"组 {kinds.group_name(workload)} 的 {count} 个 Pod（在第二个集群里）",
+        )
     if workload.kind == "StatefulSet":
         return f"{count} pods one after another, highest number first", f" {count} 个 Pod，逐个，编号从大到小"
     return f"{count} pods one after another", f" {count} 个 Pod，逐个"
-
-
-def _old_goes_first(workload: Workload, after: Mapping[str, Any]) -> bool:
-    if workload.kind in kinds.KINDS:
-        return workload.kind in ("RayCluster", "LeaderWorkerSet") or get(after, rollouts.STRATEGY) == rollouts.OLD_FIRST
-    if workload.kind == "DaemonSet":
-        return "maxSurge" not in ((after["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}) or surge(after["spec"])[1] > 0
-    if workload.kind == "StatefulSet" or (after["spec"].get("strategy") or {}).get("type") == "Recreate":
-        return True
-    return surge(after["spec"])[1] > 0
-
-
-def _missing(serving: int, count: int, old_goes_first: bool) -> tuple[str, str]:
-    if not serving:
-        return "None serves now, so no capacity is lost.", "目前没有 Pod 在服务，不损失容量。"
-    if not old_goes_first:
-        return "The old pods serve until their successors are ready.", "旧 Pod 会服务到新 Pod 就绪。"
-    if count == 1:
-        return "It does not serve for that time.", "这段时间不提供服务。"
-    return f"One of {count} is missing meanwhile.", f"期间缺少 {count} 个中的 1 个。"
 
 
 def last_start(workload: Workload, pods: Sequence[Json]) -> float | None:
@@ -125,7 +105,12 @@ def predicted(size: Predicted | None) -> tuple[Text, ...]:
         return ()
     parts = [show(size.available_kv_bytes)] if size.available_kv_bytes is not None else []
     parts += [f"{size.kv_tokens:,} tokens"] if size.kv_tokens is not None else []
-    return (Text(f"Afterwards: cache {', '.join(parts)}.", f"之后：缓存 {'，'.join(parts)}。"),)
+    more, more_zh = "", ""
+    if size.max_concurrency is not None:
+        more, more_zh = f", room for {size.max_concurrency:.1f} request(s) of full length at once", f"，可同时容纳 {size.max_concurrency:.1f} 个满长请求"
+    if size.free_bytes is not None:
+        more, more_zh = f"{more}; {show(size.free_bytes)} of the card stay free", f"{more_zh}；显卡剩余 {show(size.free_bytes)}"
+    return (Text(f"Afterwards: cache {', '.join(parts)}{more}.", f"之后：缓存 {'，'.join(parts)}{more_zh}。"),)
 
 
 def drifted(workload: Workload, edit: Edit, seen: str | int | float | None, option: str) -> tuple[Text, ...]:

@@ -209,12 +209,13 @@ def surge(spec: Mapping[str, Any]) -> tuple[int, int]:
     """maxSurge and maxUnavailable of a rolling update in pods, as the Deployment controller rounds them."""
     rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
     replicas = int(spec.get("replicas", 1))
-    more = _share(rolling.get("maxSurge", "25%"), replicas, up=True)
-    fewer = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    more = share(rolling.get("maxSurge", "25%"), replicas, up=True)
+    fewer = share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
     return (more, fewer) if more or fewer else (0, 1)
 
 
-def _share(amount: int | str, replicas: int, *, up: bool) -> int:
+def share(amount: int | str, replicas: int, *, up: bool) -> int:
+    """An amount of pods, or a percentage of the replicas, rounded."""
     if isinstance(amount, int):
         return amount
     share = int(amount.rstrip("%")) * replicas / 100

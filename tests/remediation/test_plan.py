@@ -225,7 +225,7 @@ def test_the_time_of_a_restart_is_not_in_the_preview() -> None:
 
 def test_the_notes_say_how_long_capacity_is_missing() -> None:
     assert "1:50" in notes(planned(deployment_shelf(ready=True)))
-    assert "does not serve for that time" in notes(planned(deployment_shelf(ready=True)))
+    assert "does not serve for about 1:50" in notes(planned(deployment_shelf(ready=True)))
     assert "None serves now" in notes(planned(deployment_shelf()))
     assert "serve until their successors" in notes(planned(deployment_shelf(gpus=2, ready=True)))
 
