@@ -66,7 +66,7 @@ def test_the_remediator_patches_workloads_and_deletes_pods(chat: Lane) -> None:
         lambda lane: lane.apps("remediator").delete_namespaced_deployment("chat", lane.namespace),
         lambda lane: lane.core("remediator").create_namespaced_pod(lane.namespace, {"metadata": {"name": "x"}, "spec": lane.pod_template()["spec"]}),
         lambda lane: lane.core("remediator").list_namespaced_secret(lane.namespace),
-        lambda lane: lane.core("remediator").patch_node("gpu-node-1", {"spec": {"unschedulable": True}}),
+        lambda lane: lane.core("remediator").delete_node("gpu-node-1"),
         lambda lane: lane.core("remediator").delete_namespace(lane.namespace),
         lambda lane: lane.apps("remediator").patch_namespaced_deployment("chat", "default", NOTHING),
     ],
