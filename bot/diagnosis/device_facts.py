@@ -180,6 +180,25 @@ def _devices(derived: _Derived, ledger: Ledger | None) -> None:
     derived.add("gpus.used_by_server", int(ranks * copies) if ranks else None, "engine.tensor_parallel_size")
 
 
+def _strangers(derived: _Derived, ledger: Ledger | None) -> None:
+    """Listed processes that are not this server's own: neither by number nor by the title that vLLM gives its processes."""
+    if not derived.has("gpus.process_bytes"):
+        return
+    pids, names = derived.facts.get("log.pids"), derived.facts.get("log.processes")
+    own = {*(pids if isinstance(pids, tuple) else ()), *(f"VLLM::{name}" for name in (names if isinstance(names, tuple) else ()))}
+    held, titles = 0, []
+    for fact in derived.facts:
+        if not (fact.name.startswith("gpu.process.") and fact.name.endswith(".pid")):
+            continue
+        record = fact.name.removesuffix("pid")
+        title, size = derived.text(record + "name"), derived.number(record + "used_bytes")
+        if str(fact.value) not in own and title not in own and "C" in derived.text(record + "type"):
+            held += int(size or 0)
+            titles.append(title)
+    derived.add("gpus.strangers_bytes", held, "gpus.process_bytes")
+    derived.add("gpus.stranger_names", tuple(dict.fromkeys(title for title in titles if title)) or None, "gpus.process_names")
+
+
 _NAMED = re.compile(r"\b(\d{1,3}) ?GB\b")
 
 
@@ -244,4 +263,4 @@ def _unexplained(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.unexplained", share < 0.5, "vllm.ledger.weights")
 
 
-_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _failure, _limits, _devices, _budget, _unexplained)
+_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _failure, _limits, _devices, _strangers, _budget, _unexplained)

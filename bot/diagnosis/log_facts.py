@@ -102,6 +102,8 @@ def _course(incident: Incident) -> list[Fact]:
         Fact("log.neighbours", len(incident.neighbours)),
     ]
     ids = {event.id.split(".")[0] for event in incident.events}
+    facts.append(Fact("log.pids", tuple(sorted({str(event.prefix.pid) for event in incident.events if event.prefix.pid is not None}))))
+    facts.append(Fact("log.processes", tuple(sorted({event.prefix.process for event in incident.events if event.prefix.process}))))
     facts.append(Fact("log.server", "vllm" if "vllm" in ids else "sglang" if "sglang" in ids else "other"))
     if incident.ready:
         facts.append(Fact("log.ready", True, incident.ready.place))

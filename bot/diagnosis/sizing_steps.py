@@ -14,6 +14,7 @@ _LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.
 def step_up(ledger: Ledger | None, now: float | None, short: int | None) -> Sized | Impossible:
     """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known)."""
     base = now if now is not None else _LIKELY
+    short = short if short is not None and short > 0 else None
     enough = None if ledger is None or short is None else _enough(ledger, base, short)
     to = round(min(base + (enough if enough is not None else STEP), 0.95) if now is None and enough is None else base + (enough or STEP), 4)
     if to > _LAST:

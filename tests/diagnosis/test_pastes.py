@@ -314,3 +314,28 @@ def test_room_kept_for_graphs_is_offered_back_where_one_request_would_fit_then(e
         "which is larger than the available KV cache memory (2.8 GiB). Based on the available memory, the estimated maximum model length is 22928. Try increasing\n"
     )
     assert ("cudagraph_sizes" in [advice.remedy for advice in diagnose({"container.log": log}).recommendations]) is offered
+
+
+@pytest.mark.parametrize(
+    ("rows", "cause"),
+    [
+        ("80, VLLM::Worker_TP0, 21802 MiB\n81, VLLM::Worker_TP1, 21810 MiB\n", "kv_cache_too_small"),
+        ("9080, VLLM::Worker_TP0, 21802 MiB\n9081, VLLM::Worker_TP1, 21810 MiB\n", "kv_cache_too_small"),
+        ("80, VLLM::Worker_TP0, 21802 MiB\n771, /opt/ComfyUI/venv/bin/python, 9120 MiB\n", "other_process_on_gpu"),
+    ],
+)
+def test_the_servers_own_processes_on_the_card_are_no_strangers(rows: str, cause: str) -> None:
+    readings = "pid, process_name, used_gpu_memory [MiB]\n" + rows
+    assert diagnose({"container.log": ranks("-1.40", "-1.44"), "nvidia-smi.txt": readings}).cause == cause
+
+
+def test_a_card_that_counts_memory_errors_is_drained_and_not_upgraded() -> None:
+    counters = "GPU 00000000:4E:00.0\n    ECC Errors\n        Volatile\n            DRAM Correctable              : 0\n            DRAM Uncorrectable            : {errors}\n"
+    log = "(EngineCore_DP0 pid=9) torch.AcceleratorError: CUDA error: unspecified launch failure\n"
+    assert diagnose({"container.log": log, "nvidia-smi.txt": counters.format(errors=4)}).recommendations[0].remedy == "drain_node"
+    assert diagnose({"container.log": log, "nvidia-smi.txt": counters.format(errors=0)}).recommendations[0].remedy == "vllm_version"
+
+
+def test_a_worker_that_names_the_method_it_failed_in_says_the_stage() -> None:
+    log = "(RayWorkerWrapper pid=901, ip=10.0.0.5) ERROR 06-06 06:36:00 [worker_base.py:620] Error executing method 'load_model'. This might cause deadlock in distributed execution.\n"
+    assert diagnose({"container.log": f"{log}(RayWorkerWrapper pid=901, ip=10.0.0.5) {oom()}\n"}).cause == "weights_too_large"
