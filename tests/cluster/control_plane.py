@@ -22,7 +22,7 @@ from tests.needs import need
 
 PROJECT = Path(__file__).parents[2]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
-CONTROLLERS = ",".join(f"{name}-controller" for name in ("deployment", "replicaset", "statefulset", "garbage-collector", "namespace", "cronjob", "job"))
+CONTROLLERS = ",".join(f"{name}-controller" for name in ("deployment", "replicaset", "statefulset", "daemonset", "garbage-collector", "namespace", "cronjob", "job"))
 
 
 def binaries() -> Path:

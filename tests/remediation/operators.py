@@ -1,4 +1,5 @@
-"""A fake operator: plays what LeaderWorkerSet, KubeRay and KServe do with their objects, since their controllers do not run in the tests.
+"""A fake operator: plays what LeaderWorkerSet, KubeRay and KServe do with their objects, since their controllers do not run in the tests (and what a
+DaemonSet's does, where the real one does not run).
 
 It makes pods (or a Deployment, which the real controllers roll) of the template as it stands. It knows no status and no scaling.
 """
@@ -12,6 +13,8 @@ from typing import Any
 import httpx
 
 from bot.sandbox.answers import ApiError
+from bot.sandbox.cluster import SimulatedCluster
+from bot.sandbox.cluster.resources import BY_KIND
 from tests.contracts.lane import Cluster
 
 Json = dict[str, Any]
@@ -47,6 +50,9 @@ class Operator:
             self._deploy(body)
         elif self._kind == "LeaderWorkerSet":
             self._pods(body, body["spec"]["leaderWorkerTemplate"]["leaderTemplate"], replaces=True)
+        elif self._kind == "DaemonSet":
+            self._pods(body, body["spec"]["template"], replaces=(body["spec"].get("updateStrategy") or {}).get("type") != "OnDelete")
+            self._status(body)
         elif self._kind == "RayCluster":
             self._pods(body, body["spec"]["workerGroupSpecs"][0]["template"], replaces=False)
         else:
@@ -89,6 +95,13 @@ class Operator:
         if not found:
             self._cluster.apply(self._pod(body, template, body["metadata"]["name"] + "-0", self._labels(body)))
 
+    def _status(self, body: Json) -> None:
+        assert isinstance(self._cluster, SimulatedCluster)
+        status = {"observedGeneration": body["metadata"]["generation"], "desiredNumberScheduled": 1}
+        if body.get("status") != status:
+            where = BY_KIND["apps/v1", "DaemonSet"]
+            self._cluster.store.edit(where, self._namespace, body["metadata"]["name"], lambda old: old.update(status=status), manager="fake", subresource="status")
+
     def _second_cluster(self, body: Json) -> None:
         """A RayService's pods: those of a changed template beside the old ones, which go when the new ones are ready."""
         template = body["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]
@@ -108,6 +121,7 @@ class Operator:
     def _labels(self, body: Json) -> dict[str, str]:
         name = body["metadata"]["name"]
         return {
+            "DaemonSet": body["spec"].get("selector", {}).get("matchLabels", {}),
             "LeaderWorkerSet": {"leaderworkerset.sigs.k8s.io/name": name, "leaderworkerset.sigs.k8s.io/worker-index": "0"},
             "RayCluster": {"ray.io/cluster": name, "ray.io/group": "gpu", "ray.io/node-type": "worker"},
             "RayService": {"ray.io/originated-from-cr-name": name, "ray.io/originated-from-crd": "RayService", "ray.io/group": "gpu", "ray.io/node-type": "worker"},

@@ -2,7 +2,11 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
+from bot.errors import Refused
 from bot.model import Rollout, Target, Verdict
+from bot.policy import ApproverRule, Policy, Reach
 from bot.remediation import judge, observe, plan_undo
 from tests.remediation.place import CRASHES, Place
 from tests.remediation.plans import handed_out, new_id, operation, planned
@@ -23,6 +27,14 @@ def test_a_node_that_is_closed_already_leads_to_the_drain() -> None:
     shelf = deployment_shelf()
     shelf.edit("Node", "gpu-1", lambda body: body["spec"].update(unschedulable=True), namespace="")
     assert handed_out(shelf, "drain_node").paste.startswith("kubectl drain gpu-1")
+
+
+def test_who_may_approve_in_one_namespace_may_not_close_a_node_of_all() -> None:
+    plan = planned(deployment_shelf(), "drain_node")
+    here = Policy(actions=("cordon_node",), approvers=(ApproverRule(people=("U1",), reach=Reach(namespaces=("llm",))),))
+    with pytest.raises(Refused, match="no_approvers"):
+        here.check_change(plan, None)
+    Policy(actions=("cordon_node",), approvers=(ApproverRule(people=("U1",)),)).check_change(plan, None)
 
 
 def test_without_a_node_nothing_is_planned() -> None:

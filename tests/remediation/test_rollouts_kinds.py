@@ -1,5 +1,6 @@
 """One journey for each kind above Deployments, on both clusters: found from its pod, changed in the object that people edit, ready only with the fix, undone."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -146,6 +147,25 @@ def test_the_pods_of_a_ray_group_are_deleted_and_made_anew(kinds: Place) -> None
         assert first(kinds, is_ready)["spec"]["containers"][0]["resources"]["limits"]["memory"] == "48Gi"
         undone(kinds, plan)
     assert body(kinds, "RayCluster")["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "32Gi"
+
+
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete"])
+def test_a_daemon_set_gets_the_fix_on_its_node(place: Place, strategy: str) -> None:
+    spec = {"updateStrategy": {"type": strategy}, "selector": {"matchLabels": {"app": "chat"}}}
+    template = {"metadata": {"labels": {"app": "chat"}}, "spec": pod_spec(place)}
+    document = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "chat", "namespace": place.namespace}, "spec": {**spec, "template": template}}
+    real = place.cluster.name == "real"
+    with contextlib.nullcontext() if real else Operator(place.cluster, "DaemonSet", "apps/v1", place.namespace):
+        place.cluster.apply(document)
+        target = found(place, first(place, lambda one: restarts(one) >= 1))
+        before = place.body("DaemonSet")["spec"]
+        plan = planned(place.reader, recommendation(), target, now=datetime.now(UTC))
+        assert len(plan.steps) == (2 if strategy == "OnDelete" else 1)
+        rollout = place.carry_out(plan, "op-1")
+        assert (rollout.ready, rollout.wanted) == (1, 1)
+        assert [one["spec"]["containers"][0]["args"][1] for one in place.pods()] == ["--max-model-len=57344"]
+        undone(place, plan)
+        assert place.body("DaemonSet")["spec"] == before
 
 
 SERVE = "applications:\n- name: llm\n  args:\n    llm_configs:\n    - model_loading_config: {model_id: chat}\n      engine_kwargs:\n        max_model_len: 131072 # long\n"
