@@ -17,6 +17,7 @@ MAX_BYTES = 8 * 2**20
 MAX_TEXT = 4096  # characters of one string
 QUOTE = 240  # characters of one quoted line
 MAX_DEPTH = 64
+MAX_PARTS = 400_000  # values; 8 MiB of real events hold fewer
 
 _TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|([{}\[\],:])|(-?\d[\d.eE+-]*|true|false|null)|(\n)|[ \t\r]+|(.)', re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -178,9 +179,13 @@ class _Builder:
         self.stack: list[Node] = []
         self.key: str | None = None
         self.too_deep = 0
+        self.parts = 0
 
     def add(self, node: Node) -> bool:
-        """False when a value stands where none may stand."""
+        """False when a value stands where none may stand, or when there are more than any object has."""
+        self.parts += 1
+        if self.parts > MAX_PARTS:
+            return False
         if not self.stack:
             if self.root is not None:
                 return False

@@ -58,11 +58,12 @@ def load(stream: BinaryIO) -> bytes:
     kept, dropped = bytearray(), 0
     while chunk := stream.read(MAX_BYTES // 4):
         kept += chunk
-        if len(kept) > 2 * MAX_BYTES:
+        if len(kept) > MAX_BYTES + MAX_BYTES // 4:
             cut = kept.find(b"\n", len(kept) - MAX_BYTES) + 1 or len(kept) - MAX_BYTES
             dropped += kept.count(b"\n", 0, cut)
             del kept[:cut]
-    return b"\n" * min(dropped, MAX_BYTES) + bytes(kept)  # behind so many lines only a hostile log goes on
+    kept[:0] = b"\n" * min(dropped, MAX_BYTES // 4)  # behind more lines only a hostile log goes on
+    return bytes(kept)
 
 
 def read(data: bytes, source: str) -> Reading:
