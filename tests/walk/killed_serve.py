@@ -31,11 +31,11 @@ WITHIN_S = 120
 class Outside:
     """The sandbox, and a bot in a process of its own that is killed `kills` times. `cluster` makes another one than the simulated one."""
 
-    def __init__(self, seed: int, kills: int, cluster: Callable[[World], Cluster] | None = None) -> None:
+    def __init__(self, seed: int, kills: int, cluster: Callable[[World], Cluster] | None = None, *, longest_s: float = 2.0) -> None:
         self.world = World()
         if cluster is not None:
             self.world.cluster = cluster(self.world)
-        self._random, self._left = random.Random(seed), kills
+        self._random, self._left, self._longest_s = random.Random(seed), kills, longest_s
         self.tally = Tally()
         self._bot: subprocess.Popen[str] | None = None
         self._until = 0.0
@@ -64,7 +64,7 @@ class Outside:
             assert self._bot.stderr is not None
             said = self._bot.stderr.readline()
             assert "oombot: ready" in said, said + self._bot.communicate(timeout=30)[1]
-            self._until = time.monotonic() + self._random.uniform(0.2, 2.0)
+            self._until = time.monotonic() + self._random.uniform(0.2, self._longest_s)
         elif self._left and time.monotonic() >= self._until:
             self._left -= 1
             self.kill()
