@@ -61,6 +61,7 @@ REASONS: dict[str, str] = {
     "no events in it": "其中没有事件",
     "no node in it": "其中没有节点",
     "no pod in it": "其中没有 Pod",
+    "no described pod in it": "其中没有 describe pod 输出",
     "no ray status in it": "其中没有 ray status 输出",
     "nothing in it is understood": "内容无法识别",
     "permission denied": "没有权限",

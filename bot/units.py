@@ -40,6 +40,11 @@ def show(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def beside(size: float) -> str:
+    """A small size beside ones in GiB: "0.06 GiB"; in its own unit where that would be nothing."""
+    return f"{size / GIB:.2f} GiB" if abs(size) >= GIB / 200 else show(size)
+
+
 def _decimals(number: float) -> str:
     """Two decimals, none for a whole number."""
     text = f"{number:.2f}"

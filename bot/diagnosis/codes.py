@@ -31,7 +31,7 @@ _WORDS: dict[str, Text] = {
     "ephemeral-storage": Text("ephemeral storage", "临时存储"),
     "empty-dir": Text("an emptyDir beyond its limit", "emptyDir 超限"),
     "pids": Text("process ids", "进程号"),
-    "inodes": Text("inodes", "inode"),
+    "inodes": Text("inodes", "inode 数量"),
     "gpu": Text("GPUs", "GPU"),
     "drain": Text("a drain", "排空节点"),
     "shutdown": Text("a shutdown of the node", "节点关机"),

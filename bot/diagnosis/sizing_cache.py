@@ -11,7 +11,7 @@ from bot.diagnosis.sizing_whatif import each_token, length_is_linear, what_if
 from bot.diagnosis.sizing_words import MARGIN, UNIFIED_MARGIN, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
 from bot.model import Ledger, Phase, Predicted, Text
-from bot.units import GIB, MIB, show
+from bot.units import GIB, MIB, beside, show
 
 LENGTH, BYTES, DTYPE = "max_model_len", "kv_cache_memory_bytes", "kv_cache_dtype"
 _NO_ROOM = 64  # tokens; no server is of use with less
@@ -45,7 +45,7 @@ def _sized_length(ledger: Ledger | None, engine: EngineFacts, now: int | None, t
             after = None
         if after is not None and after.needed_kv_bytes is not None and ledger.available_kv_bytes is not None:
             spare = ledger.available_kv_bytes - after.needed_kv_bytes
-            fits = Text(f"One request needs {show(after.needed_kv_bytes)} and fits by {show(spare)}.", f"一个请求需要 {show(after.needed_kv_bytes)}，还余 {show(spare)}。")
+            fits = Text(f"One request needs {show(after.needed_kv_bytes)} and fits by {beside(spare)}.", f"一个请求需要 {show(after.needed_kv_bytes)}，还余 {beside(spare)}。")
             return Sized(LENGTH, "lower", fits, now, to, _with_tokens(predicted(after), after, longest), cost=2)
     return Sized(LENGTH, "lower", assumed, now, to, Predicted(ledger.available_kv_bytes if ledger else None), cost=2)
 

@@ -41,7 +41,7 @@ _WORDS = {
     "activation": Text("activations at the peak", "激活峰值"),
     "other": Text("other (driver context, NCCL)", "其他（驱动上下文、NCCL）"),
     "estimate": Text("CUDA graphs (estimate)", "CUDA graph（估计）"),
-    "graphs": Text("CUDA graphs", "CUDA graph"),
+    "graphs": Text("CUDA graphs", "CUDA graph 显存"),
     "left": Text("left for the cache", "留给 KV 缓存"),
     "needed": Text("needed for one request of {length} tokens", "一个 {length} token 的请求所需"),
     "needed_alone": Text("needed for one request", "一个请求所需"),
