@@ -39,6 +39,8 @@ def value(body: Mapping[str, Any], key: str) -> str | None:
 def change(workload: Workload, body: Json, key: str, new: str, reader: ClusterReader, by_hand: Elsewhere) -> Change | Elsewhere:
     """The edits of the ConfigMap's key and of the template's annotation; `by_hand` with the reason when the bot leaves it."""
     name, old = str(metadata(body)["name"]), value(body, key)
+    if not workload.shape.annotations:
+        return _left(by_hand, Text(f"{workload.ref} hands no annotation on to its pods, so they would not notice.", f"{workload.ref} 不向 Pod 传递注解，Pod 不会察觉修改。"))
     if body.get("immutable"):
         return _left(by_hand, Text(f"ConfigMap {name} is immutable: a new one is needed.", f"ConfigMap {name} 不可修改，需要新建一个。"))
     if not is_clean(old) or not is_clean(new):

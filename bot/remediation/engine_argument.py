@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.model import Text
 from bot.ports import ClusterReader
-from bot.remediation import elsewhere, ray_serve, sources
+from bot.remediation import additional_arguments, elsewhere, ray_serve, sources
 from bot.remediation.already import SAID, pointless
 from bot.remediation.arguments import End, Obstacle, Spot, Word, locate
 from bot.remediation.bound import is_clean
@@ -29,6 +29,8 @@ def change(workload: Workload, argument: str, value: Any, direction: str = "", r
     if workload.kind == "RayService" and (served := ray_serve.change(workload, wanted, written, direction)) is not None:
         return served
     found = _located(workload, wanted)
+    if isinstance(found, Obstacle) and found.kind == "image" and workload.kind == "LLMInferenceService":
+        return additional_arguments.change(workload, wanted, written, direction) or elsewhere.engine_argument(workload, wanted, written, found)
     if isinstance(found, Obstacle):
         by_hand = elsewhere.engine_argument(workload, wanted, written, found)
         return sources.change(workload, sources.Wish(wanted, written, direction), found, by_hand, reader)

@@ -1,13 +1,21 @@
-"""CustomResourceDefinitions of our own writing for the kinds above Deployments, with only what tests need: any field goes."""
+"""CustomResourceDefinitions of our own writing for the kinds above Deployments: those that the bot changes stand in `crds`, with only the fields that it
+uses (so a write outside of them is refused); of the others any field goes."""
+
+from pathlib import Path
+
+import yaml
 
 from bot.ports import Json
 from bot.sandbox.cluster.resources import RESOURCES, Resource
 
+FOLDER = Path(__file__).parent / "crds"
 BUILT_IN = {"", "apps", "batch", "autoscaling", "policy", "coordination.k8s.io", "rbac.authorization.k8s.io"}
 
 
 def definitions() -> list[Json]:
-    return [_definition(resource) for resource in RESOURCES if resource.group not in BUILT_IN]
+    """One for each custom kind."""
+    written = {path.stem: yaml.safe_load(path.read_text()) for path in FOLDER.glob("*.yaml")}
+    return [written.get(resource.plural) or _definition(resource) for resource in RESOURCES if resource.group not in BUILT_IN]
 
 
 def _definition(resource: Resource) -> Json:

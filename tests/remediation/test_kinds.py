@@ -150,6 +150,35 @@ def test_a_serverless_revision_that_would_never_get_a_gpu_is_said() -> None:
     assert "predictor:\n    model:\n      args:\n        - --max-model-len=57344" in found.paste
 
 
+LLM = {"app.kubernetes.io/name": "chat", "app.kubernetes.io/part-of": "llminferenceservice"}
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        (None, [{"name": "VLLM_ADDITIONAL_ARGS", "value": "--max-model-len=57344"}]),
+        ([{"name": "A", "value": "1"}], {"name": "VLLM_ADDITIONAL_ARGS", "value": "--max-model-len=57344"}),
+        ([{"name": "VLLM_ADDITIONAL_ARGS", "value": "--max-model-len 131072 --seed 1"}], "--max-model-len 57344 --seed 1"),
+        ([{"name": "VLLM_ADDITIONAL_ARGS", "value": "--seed=1"}], "--seed=1 --max-model-len=57344"),
+    ],
+)
+def test_the_arguments_behind_a_preset_stand_in_its_variable(env: Any, expected: Any) -> None:
+    server = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}, **({"env": env} if env else {})}
+    body = custom("LLMInferenceService", {"replicas": 1, "template": {"containers": [server]}})
+    plan = planned(shelf(body, LLM, gpus=2), at=at("LLMInferenceService", "main"))
+    assert [one["value"] for one in plan.steps[0].patch if one["op"] != "test" and "/env" in one["path"]] == [expected]
+
+
+def test_what_the_variable_holds_besides_plain_words_is_left_to_people() -> None:
+    server = {
+        "name": "main",
+        "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": "--max-model-len $(cat /len)"}],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }
+    body = custom("LLMInferenceService", {"replicas": 1, "template": {"containers": [server]}})
+    handed_out(shelf(body, LLM, gpus=2), at=at("LLMInferenceService", "main"))
+
+
 def test_a_kind_of_the_same_name_in_another_group_is_not_touched() -> None:
     target = Target("shelf", "llm", "chat-0", container="server", workload=ObjectRef("example.com/v1", "RayService", "llm", "chat", "RayService-uid"))
     assert "does not change by itself" in handed_out(shelf(custom("RayService", {"rayClusterConfig": ray()}), SERVICE), at=target).reason.en
