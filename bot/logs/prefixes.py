@@ -31,6 +31,10 @@ _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("json", re.compile(r"\{\"(?:asctime|levelname|message|timestamp|level|msg|time|ts)\"\s{0,4}:")),
     ("kubectl", re.compile(r"\[pod/(?P<service>[\w./-]{1,200})\] ")),
     ("srun", re.compile(r"\d{1,4}: (?=[A-Za-z\[({])")),
+    ("number", re.compile(r" {0,6}\d{1,7}(?:\t| ?[│|] )(?=\S)")),  # of cat -n and of viewers
+    ("frame", re.compile(r"[│┃] ?(?=\S)")),
+    ("pm2", re.compile(r"\d{1,3}\|(?P<service>[A-Za-z][\w.-]{0,40}) {0,20}\| ")),
+    ("clock", re.compile(r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]? {1,2}(?=\S)")),
     ("margin", re.compile(r"[ \t]{1,12}(?=\S)")),
     ("quoted", re.compile(r"(?:> ?){1,3}(?=\S)")),
     ("cri", re.compile(r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)) (?:stdout|stderr) [FP] ")),
@@ -46,6 +50,14 @@ _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("rank", re.compile(r"\[rank(?P<rank>\d{1,5})\]:? ?")),
     ("compose", re.compile(r"(?P<service>[A-Za-z0-9][\w.-]{0,62}) +\| (?=\S| )")),
     ("vllm", re.compile(r"(?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) \[?[\w./<>-]{1,200}:\d{1,7}\] ?")),
+    (  # of a program that starts a server and hands its lines on through Python's logging
+        "logging",
+        re.compile(
+            r"(?:- )?(?:[A-Za-z_][\w.]{0,60} - )?(?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL)(?: - |:[A-Za-z_][\w.]{0,60}:)"
+            r"(?:\[[A-Za-z][\w ./-]{0,40}\]:? |(?:vllm|vLLM|VLLM|server|stdout|stderr)[\w .-]{0,20}[:>] )?"
+        ),
+    ),
+    ("relay", re.compile(r"\[(?i:vllm|server|stdout|stderr|subprocess|engine)[\w .-]{0,20}\]:? ")),
     ("level", re.compile(r"(?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL)(?:: {1,5}| \S{1,80}\.py:\d{1,6} -- )")),
 )
 _PARTS = re.compile(r"(?:^|_)TP(\d{1,4})(?:_|$)")
