@@ -17,6 +17,18 @@ from bot.logs.incidents import Incident
 from bot.model import Certainty, Diagnosis, Fact, Gap, Ledger, Phase, Quote, RunnerUp, Text
 
 _MOST_QUOTES = 4
+_VERDICTS = frozenset(
+    {
+        "kernel.victim", "kernel.xid_code", "events.probe_kill", "events.system_oom", "events.evicted", "events.rejected", "pod.evicted", "pod.rejected",
+        "pod.disruption", "termination.by", "events.grace_exceeded", "events.stopping", "docker.oom_killed", "cgroup.event_oom_kill",
+    }
+)  # fmt: skip
+_CIRCUMSTANCES = frozenset(
+    {
+        "container.lifetime_s", "container.ended", "container.running", "container.state", "container.restarts", "container.name", "container.ready", "container.quiet_s",
+        "container.memory_request_bytes", "container.gpus", "gpus.names", "engine.ranks", "log.ready", "log.server",
+    }
+)  # fmt: skip
 _OF_LOG = ("failure.", "alloc.", "budget.", "engine.", "stack.", "requests.", "limits.")  # a verdict on these rests on the log's root
 
 
@@ -109,7 +121,7 @@ def _nothing(facts: Facts) -> Text:
 def _evidence(signature: Signature, facts: Facts, context: Context, elsewhere: Set[tuple[str, int | None]] = frozenset()) -> tuple[Quote, ...]:
     """Quotes of the facts that the signature rests on, the root first; each place once, and none that is quoted `elsewhere`."""
     rooted = any(name.startswith(_OF_LOG) for name in signature.when)
-    names = [*(["failure.kind"] if rooted else []), *signature.quotes, *signature.when, *signature.certain_if]
+    names = [*(["failure.kind"] if rooted else []), *sorted([*signature.quotes, *signature.when, *signature.certain_if], key=_weight)]
     quotes: dict[tuple[str, int | None], Quote] = {}
     for name in names:
         fact = facts.fact(name)
@@ -120,6 +132,11 @@ def _evidence(signature: Signature, facts: Facts, context: Context, elsewhere: S
             fact.place.source, fact.place.line, fact.place.quote, words.fill(says, facts) if says else _says(fact, facts, context)
         )
     return tuple(quotes.values())[:_MOST_QUOTES]
+
+
+def _weight(name: str) -> int:
+    """Verdicts of somebody who did it or saw it come first, circumstances last; else the order of the signature."""
+    return 0 if name in _VERDICTS else 2 if name in _CIRCUMSTANCES or name.startswith("args.") else 1
 
 
 def _says(fact: Fact, facts: Facts, context: Context) -> Text:

@@ -11,6 +11,7 @@ from bot.facts import Facts, Missing
 from bot.model import Text, Value
 
 _PLACEHOLDER = re.compile(r"\{([a-zA-Z_][\w.]*)\}")
+_GAP = re.compile(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # a code in words leaves the spaces that stood around its placeholder
 _UNKNOWN = {"en": "an unknown amount", "zh": "未知"}
 _YES = {True: Text("yes", "是"), False: Text("no", "否")}
 
@@ -37,7 +38,8 @@ def _filled(template: str, facts: Facts, language: str) -> str:
         value = facts.get(found[1])
         return _UNKNOWN[language] if isinstance(value, Missing) else show(found[1], value, language)
 
-    return _PLACEHOLDER.sub(one, template)
+    filled = _PLACEHOLDER.sub(one, template)
+    return _GAP.sub("", filled) if language == "zh" else filled
 
 
 def fill(text: Text, facts: Facts) -> Text:

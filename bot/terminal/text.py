@@ -174,7 +174,7 @@ def change(advice: Recommendation, language: str) -> str:
     if step:
         name = f"{_name(advice.remedy, advice.direction, language)}{'：' if language == 'zh' else ': '}{step}"
         return _sentences([_ended(name, language), "" if advice.general else why, effect], language)
-    if advice.general:
+    if advice.general or advice.remedy == "application":  # its reason names what to repair: "Correct the application" says less
         return _sentences([why, effect], language)
     return _sentences([_ended(_name(advice.remedy, advice.direction, language), language), why, effect], language)
 
