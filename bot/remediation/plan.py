@@ -230,7 +230,8 @@ def _other_kind(ask: Ask, recipe: Recipe, here: Situation) -> Handout:
         return Handout(ask.remedy, Text(f"{reason.en} {change.reason.en}", f"{reason.zh}{change.reason.zh}"), change.paste, change.language)
     after = apply(workload.body, [edit.operation() for edit in change.edits])
     if anew is not None and (recreate.is_changed(workload, after) or not change.undoable):
-        return Handout(ask.remedy, reason, recreate.manifest(workload, after if change.undoable else workload.body))
+        text, language = recreate.paste(workload, change.edits if change.undoable else ())
+        return Handout(ask.remedy, reason, text, language)
     fields = changed_fields(workload.container, replace(workload, body=after).container)
     if not fields:
         return Handout(ask.remedy, reason, f"kubectl -n {target.namespace} delete pod {target.pod}\n", "text")

@@ -3,16 +3,21 @@
 What the cluster filled in (status, identity, the node, the token's volume) is left out, so that the text can be applied as it stands. Secrets are covered.
 """
 
-from collections.abc import Mapping
+import json
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.errors import Permanent
 from bot.model import ObjectRef, Target
 from bot.ports import ClusterReader, Json
+from bot.remediation.bound import is_clean
+from bot.remediation.change import Edit
 from bot.remediation.paste import REDACTED, dump
-from bot.remediation.pointer import MISSING, get
+from bot.remediation.pointer import MISSING, apply, get, join
 from bot.remediation.workload import Shape, Workload, container_index, metadata, ref_of
 
+LONGEST = 2600  # characters that a message shows whole
 ACCESS_VOLUME = "kube-api-access-"
 POD = Shape("/spec", "/spec", "/metadata/annotations")
 FILLED_IN = ("nodeName", "serviceAccount", "enableServiceLinks", "preemptionPolicy", "priority", "schedulerName")
@@ -37,8 +42,42 @@ def fetch(ref: ObjectRef, target: Target, reader: ClusterReader) -> Workload:
     return Workload(ref_of(body, ref.api_version, ref.kind), body, index, shape)
 
 
+def paste(workload: Workload, edits: Sequence[Edit]) -> tuple[str, str]:
+    """What to paste and its language: the way and the whole manifest; one too long for a message is kept and changed by commands instead."""
+    after = apply(workload.body, [edit.operation() for edit in edits])
+    whole = manifest(workload, after)
+    if len(whole) <= LONGEST or not is_clean([edit.after for edit in edits if edit.after is not MISSING]):
+        return whole, "yaml"
+    return commands(workload, edits), "sh"
+
+
+def commands(workload: Workload, edits: Sequence[Edit]) -> str:
+    """Keeps the manifest in a file, changes a copy of it, and makes the object anew from that."""
+    kind, name, namespace = workload.kind.lower(), workload.ref.name, workload.ref.namespace
+    operations = [edit.operation() for edit in edits] + [{"op": "remove", "path": path} for path in _filled_in(workload)]
+    change = shlex.quote(json.dumps(operations, ensure_ascii=False))
+    return (
+        f"kubectl -n {namespace} get {kind} {name} -o yaml > {name}.yaml  # kept\n"
+        f"kubectl patch --local -f {name}.yaml --type=json -o yaml -p {change} > {name}-new.yaml\n"
+        f"kubectl -n {namespace} delete {kind} {name}\n"
+        f"kubectl create -f {name}-new.yaml\n"
+    )
+
+
+def _filled_in(workload: Workload) -> list[str]:
+    """What the cluster filled in and would refuse or hold against a new object."""
+    spec = workload.shape.pod_spec
+    paths = ["/status", "/metadata/uid", "/metadata/resourceVersion", "/metadata/creationTimestamp", f"{spec}/nodeName"]
+    if workload.kind == "Job":
+        paths += ["/spec/selector", *(join(*place, label) for place in _LABELS for label in JOB_LABELS)]
+    return [path for path in paths if get(workload.body, path) is not MISSING]
+
+
+_LABELS = (("metadata", "labels"), ("spec", "template", "metadata", "labels"))
+
+
 def manifest(workload: Workload, after: Mapping[str, Any]) -> str:
-    """What to paste: the way, then the manifest."""
+    """The way, then the manifest."""
     kind, name, namespace = workload.kind.lower(), workload.ref.name, workload.ref.namespace
     shown = dump(_cleaned(after, workload.kind))
     lines = [f"# 1. kubectl -n {namespace} delete {kind} {name}", "# 2. kubectl apply -f the-file-with-this.yaml"]

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bot.errors import BadInput, NotFound, WorldError
+from bot.errors import BadInput, NotFound
 from bot.model import Bound, Difference, Expectation, ObjectRef, Operation, Remediation, Step, StepKind, Text
 from bot.ports import ClusterReader, Json
 from bot.remediation.assemble import PLACEHOLDER, Draft
@@ -123,12 +123,3 @@ def plan_undo(operation: Operation, reader: ClusterReader, new_id: Callable[[], 
 def is_there(remediation: Remediation, reader: ClusterReader) -> bool:
     """Whether the CronJob of the plan exists."""
     return _there(remediation.steps[0].object, reader)
-
-
-def listed(reader: ClusterReader, namespace: str = "") -> tuple[str, ...]:
-    """The scheduled restarts that the bot made, "namespace/name schedule", for people; empty when they may not be read."""
-    try:
-        found = reader.list("batch/v1", "CronJob", namespace, label_selector="app.kubernetes.io/managed-by=oombot")
-    except WorldError:
-        return ()
-    return tuple(sorted(f"{metadata(one)['namespace']}/{metadata(one)['name']} {one['spec'].get('schedule')}" for one in found))

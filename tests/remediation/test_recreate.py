@@ -1,11 +1,15 @@
 """Bare pods and Jobs: what is handed out can be applied as it stands once the old one is deleted, and then serves."""
 
+import json
+import shlex
 from typing import Any
 
+import pytest
 import yaml
 
 from bot.evidence.locate import locate, query
 from bot.model import ObjectRef, Target
+from bot.remediation.pointer import apply
 from bot.remediation.workload import is_ready
 from tests.remediation.place import Place, manifest, restarts, until
 from tests.remediation.plans import handed_out
@@ -45,6 +49,25 @@ def test_a_job_can_be_made_anew_from_the_handout(place: Place) -> None:
     again = place.cluster.apply(found.paste)[0]
     assert again["spec"]["template"]["spec"]["containers"][0]["args"][1] == "--max-model-len=57344"
     place.cluster.delete("Job", place.namespace, "chat", api_version="batch/v1")
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Job"])
+def test_a_manifest_too_long_for_a_message_is_kept_and_changed_by_commands(place: Place, kind: str) -> None:
+    body = bare(place) if kind == "Pod" else job(place.namespace)
+    body["metadata"]["annotations"] = {"note": "x" * 3000}
+    version = "v1" if kind == "Pod" else "batch/v1"
+    made = place.cluster.apply(body)[0]
+    ref = ObjectRef(version, kind, place.namespace, "chat", made["metadata"]["uid"])
+    found = handed_out(place.reader, at=Target("sandbox", place.namespace, "chat", container="server", workload=ref))
+    lines = found.paste.splitlines()
+    assert lines[0] == f"kubectl -n {place.namespace} get {kind.lower()} chat -o yaml > chat.yaml  # kept"
+    new = apply(place.reader.get(version, kind, place.namespace, "chat"), json.loads(shlex.split(lines[1])[-3]))
+    place.cluster.delete(kind, place.namespace, "chat", api_version=version)
+    until(lambda: None if place.cluster.objects(version, kind, place.namespace) else True)
+    again = place.cluster.apply(new)[0]
+    spec = again["spec"] if kind == "Pod" else again["spec"]["template"]["spec"]
+    assert spec["containers"][0]["args"][1] == "--max-model-len=57344"
+    place.cluster.delete(kind, place.namespace, "chat", api_version=version)
 
 
 def test_secrets_in_the_manifest_are_covered_and_the_way_to_them_is_said() -> None:
