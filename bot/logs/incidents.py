@@ -97,7 +97,7 @@ class _Run:
         self.events: list[Event] = []
         self.started: set[tuple[str, str]] = set()
         self.engines: dict[str, int | None] = {}
-        self.failed = self.served = False
+        self.failed = self.served = self.stopped = self.worked = False
         self.over: float | None = None  # clock of the line that told of the whole server's end
 
     def add(self, event: Event) -> None:
@@ -106,6 +106,8 @@ class _Run:
             self.started.add(_key(event))
         if _CORE.match(process):
             self.engines[process] = event.prefix.pid
+        self.stopped = self.stopped or role == "shutdown"
+        self.worked = self.worked or (role == "progress" and event.message.phase is not None and event.message.phase.order > Phase.CONFIG.order)
         self.served = self.served or (role == "progress" and event.message.phase is Phase.SERVING)
         if self.served and role == "fatal" and event.message.tier >= WEAK:
             pass  # a request's own error, and no end
@@ -126,7 +128,9 @@ class _Run:
         step, or anything from a new process long after (or, by a clock that was set back, before) the death."""
         role, phase = event.message.role, event.message.phase
         if role == "start":
-            return _key(event) in self.started or self.failed or self.served
+            return _key(event) in self.started or self.failed or self.served or self.stopped
+        if role == "fatal" and phase is Phase.CONFIG and self.worked and (self.failed or self.stopped):
+            return True  # options are read at the very beginning
         early = role in ("progress", "fatal") and not event.message.counted and phase is not None and phase.order <= Phase.CACHE_ALLOCATION.order
         if early and self.served:
             return True
@@ -136,12 +140,17 @@ class _Run:
             and any(old.message.role == "fatal" and (old.message.phase or phase).order > phase.order for old in self.events[-200:])
         ):
             return True  # nobody fails at an earlier step than the one already failed at
-        if not self.failed or self.over is None or event.prefix.seconds is None:
+        if not self.failed or self.over is None or event.prefix.seconds is None or _follows(event):
             return False
         known = any(
             event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:]
         )
         return not known and abs(event.prefix.seconds - self.over) > QUIET
+
+
+def _follows(event: Event) -> bool:
+    """Only tells of another failure, however late: ranks notice ten minutes afterwards that one of them is gone."""
+    return event.message.role not in ("start", "progress", "fatal") or (event.message.role == "fatal" and event.message.tier >= WEAK)
 
 
 def attempts(events: Iterable[Event]) -> list[Attempt]:

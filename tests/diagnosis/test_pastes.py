@@ -339,3 +339,32 @@ def test_a_card_that_counts_memory_errors_is_drained_and_not_upgraded() -> None:
 def test_a_worker_that_names_the_method_it_failed_in_says_the_stage() -> None:
     log = "(RayWorkerWrapper pid=901, ip=10.0.0.5) ERROR 06-06 06:36:00 [worker_base.py:620] Error executing method 'load_model'. This might cause deadlock in distributed execution.\n"
     assert diagnose({"container.log": f"{log}(RayWorkerWrapper pid=901, ip=10.0.0.5) {oom()}\n"}).cause == "weights_too_large"
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        "(EngineCore_DP0 pid=60) ERROR 11-11 11:40:04 [core.py:845] TimeoutError: RPC call to execute_model timed out.",
+        "[rank1]:[E1111 11:40:04.100 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE)",
+        "(EngineCore_DP0 pid=60) ERROR 11-11 11:40:04 [core.py:842] Exception: WorkerProc initialization failed due to an exception in a background process.",
+    ],
+)
+def test_ranks_that_notice_ten_minutes_later_begin_no_other_run(late: str) -> None:
+    before = "(Worker_TP2 pid=72) ERROR 11-11 11:30:01 [multiproc_executor.py:671] "
+    stack = frame("vllm/v1/worker/gpu_worker.py", "execute_model").splitlines()[0]
+    found = diagnose(
+        {"container.log": f"{before}{stack}\n{before}{oom('1.30 GiB', '79.19 GiB', '921.60 MiB', '78.29 GiB', '76.60 GiB', '512.00 MiB', 2)}\n{late}\n"}
+    )
+    assert found.cause == "runtime_burst"
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("ValueError: Some modules are dispatched on the CPU or the disk. Make sure you have enough GPU RAM to fit the quantized model.", "weights_too_large"),
+        ("RuntimeError: CUDA error at /workspace/csrc/machete_mainloop.cuh:77: out of memory", "gpu_oom"),
+        ("RuntimeError: MPS backend out of memory (MPS allocated: 15.20 GB, other allocations: 2.10 GB, max allowed: 18.13 GB).", "gpu_oom"),
+    ],
+)
+def test_loaders_and_libraries_say_it_in_words_of_their_own(line: str, cause: str) -> None:
+    assert diagnose({"container.log": line + "\n"}).cause == cause
