@@ -11,6 +11,8 @@ import pytest
 
 from bot import gap_words
 from bot.diagnosis import codes, fact_words
+from bot.diagnosis.sizing_words import in_chinese
+from bot.errors import BadInput
 from bot.evidence.commands import kernel, memory, nvidia_smi, ray
 from bot.evidence.commands.command import Command
 from bot.evidence.probe import TELLS
@@ -126,6 +128,22 @@ def test_every_gap_is_said_in_chinese() -> None:
         said = gap_words.reason(Gap("x", sentence), "zh") if is_reason else gap_words.tells(Gap("x", "", sentence), "zh")
         silent += [] if _chinese(said) else [f"{where}: {sentence}"]
     assert silent == []
+
+
+def _refusals() -> Iterator[str]:
+    """Every refusal of the what-if that a diagnosis may quote; those about what somebody typed are the command line's, which speaks English."""
+    for call in ast.walk(ast.parse((ROOT / "bot/diagnosis/sizing_whatif.py").read_text())):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "BadInput" and isinstance(call.args[0], (ast.Constant, ast.JoinedStr)):
+            parts = call.args[0].values if isinstance(call.args[0], ast.JoinedStr) else [call.args[0]]
+            said = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+            if " must be " not in said and not said.startswith(("no setting", "cudagraph_estimate can be")):
+                yield said
+
+
+def test_every_refusal_of_a_what_if_is_said_in_chinese() -> None:
+    said = list(_refusals())
+    assert len(said) > 8
+    assert [sentence for sentence in said if not _chinese(in_chinese(BadInput(sentence)))] == []
 
 
 def test_what_a_command_or_a_missing_file_would_tell_is_said_in_chinese() -> None:

@@ -8,7 +8,7 @@ from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
 from bot.diagnosis.sizing_utilization import DRIVER, SHORT
 from bot.diagnosis.sizing_whatif import each_token, length_is_linear, what_if
-from bot.diagnosis.sizing_words import MARGIN, UNIFIED_MARGIN, Impossible, Sized, cache, join, predicted, refused
+from bot.diagnosis.sizing_words import MARGIN, UNIFIED_MARGIN, Impossible, Sized, cache, in_chinese, join, predicted, refused
 from bot.errors import BadInput
 from bot.model import Ledger, Phase, Predicted, Text
 from bot.units import GIB, MIB, beside, show
@@ -168,7 +168,7 @@ def fp8(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None
     try:
         after = what_if(ledger, engine, {DTYPE: "fp8"}).after
     except BadInput as wrong:
-        return Sized(DTYPE, "fp8", Text(f"Not computed: {wrong}.", f"不计算：{wrong}。"), engine.kv_cache_dtype or "auto", "fp8", cost=3)
+        return Sized(DTYPE, "fp8", Text(f"Not computed: {wrong}.", f"不计算：{in_chinese(wrong)}。"), engine.kv_cache_dtype or "auto", "fp8", cost=3)
     if ledger.failed == LENGTH_OVER_TOKENS and (after.kv_tokens or 0) < (after.max_model_len or 0):
         why = Text(
             f"It doubles the cache to {after.kv_tokens or 0:,} tokens; {after.max_model_len or 0:,} are asked for.",

@@ -1,5 +1,6 @@
 """What sizing answers with: a size that works, or why a knob cannot work here; and the sentences that say sizes to people in two languages."""
 
+import re
 from dataclasses import dataclass
 
 from bot.errors import BadInput
@@ -56,10 +57,41 @@ def cache(ledger: Ledger) -> Text:
     return Text(english[0].upper() + english[1:] + ".", chinese + "。")
 
 
+# What a what-if refuses, in Chinese: how the English begins (with what stands in it), and the sentence.
+_REFUSALS = (
+    (r"the log does not say how much was left for the cache, so that the effect of (.+) cannot", "日志没有给出留给缓存的大小，无法计算 {} 的影响"),
+    (r"the log does not say how large the card is", "日志没有给出显卡大小，无法计算另一利用率的影响"),
+    (r"the log does not say how much cache a token takes", "日志没有给出每个 token 占多少缓存，无法计算另一 max_model_len"),
+    (r"the log does not say how much the weights take", "日志没有给出权重大小，无法计算另一 tensor_parallel_size"),
+    (r"the cache is fixed by kv_cache_memory_bytes", "缓存由 kv_cache_memory_bytes 固定，利用率不起作用；应改设前者"),
+    (r"neither the utilisation in force nor the budget is known", "既不知道生效的利用率，也不知道预算，无法计算另一个值"),
+    (r"under pipeline parallelism this version", "流水线并行下该版本（0.14、0.15）在每个 stage 上都计算所有层：无法由其数字算出长度"),
+    (r"in this version the peak of activations moves", "该版本的激活峰值随 max_model_len 变化，而日志没有说明如何变化"),
+    (r"kv_cache_memory_bytes exists from (\S+) on", "kv_cache_memory_bytes 从 {} 起才有"),
+    (r"not every layer of this model keeps a cache of the same kind", "该模型并非各层都保留同样的缓存：无法计算另一 kv_cache_dtype 的影响"),
+    (r"not every layer of this model keeps the whole context", "该模型并非每层都保留完整上下文，需求不随长度线性增长，无法计算另一 max_model_len"),
+    (r"the log does not show whether every layer keeps the whole context", "日志看不出是否每层都保留完整上下文（混合模型并非如此），无法计算另一 max_model_len"),
+    (r"the cache is kept as (.+), whose size", "缓存以 {} 保存，日志没有给出其大小"),
+    (r"how much CUDA graphs would take", "没有 graph 的启动日志里看不出 graph 会占多少"),
+    (r"the estimate of graphs that (.+) would give back", "日志里没有 {} 能拿回的 graph 估计"),
+    (r"the weights take only (.+) on this card", "权重在这张卡上只占 {}"),
+    (r"how much memory (.+) takes is not in one start's ledger", "一次启动的账目看不出 {} 占多少显存"),
+)
+
+
+def in_chinese(wrong: BadInput) -> str:
+    """A refusal of the what-if in Chinese; one that is about what somebody typed stays as it is."""
+    for begin, chinese in _REFUSALS:
+        found = re.match(begin, str(wrong))
+        if found:
+            return chinese.format(*found.groups())
+    return str(wrong)
+
+
 def refused(wrong: BadInput) -> Text:
     """Why something cannot be computed, as a sentence."""
     said = str(wrong)
-    return Text(f"{said[0].upper()}{said[1:]}.", f"无法计算：{said}。")
+    return Text(f"{said[0].upper()}{said[1:]}.", f"无法计算：{in_chinese(wrong)}。")
 
 
 def join(*texts: Text | None) -> Text:

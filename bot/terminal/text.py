@@ -9,7 +9,7 @@ from bot import gap_words, knobs
 from bot.model import Certainty, Diagnosis, Gap, Ledger, Quote, Recommendation, Text, WillNotHelp
 from bot.redact import redact
 from bot.units import in_gib
-from handlers import messages
+from handlers import messages, remedy_names
 
 WIDTH = 118
 _QUOTE = 230  # letters of a quoted line that are shown
@@ -160,11 +160,6 @@ def _padded(name: str, width: int) -> str:
     return name + " " * max(1, width - len(name) - sum(ord(letter) > 0x2E80 for letter in name))
 
 
-def _name(remedy: str, direction: str, language: str) -> str:
-    """What a remedy is called: the same words as in chat."""
-    return messages.of_the_bot(str).remedy(f"{remedy}:{direction}" if direction else remedy, language)
-
-
 def change(advice: Recommendation, language: str) -> str:
     """What to change, from what to what, and what that leads to; one paragraph."""
     typed, step = knobs.typed(advice), knobs.change(advice)
@@ -172,11 +167,11 @@ def change(advice: Recommendation, language: str) -> str:
     if typed:
         return _sentences([_ended(typed, "en"), "" if advice.general else why, effect], language) if language != "zh" else f"{typed}。{_sentences(['' if advice.general else why, effect], language)}"
     if step:
-        name = f"{_name(advice.remedy, advice.direction, language)}{'：' if language == 'zh' else ': '}{step}"
+        name = f"{remedy_names.named(advice.remedy, advice.direction, language)}{'：' if language == 'zh' else ': '}{step}"
         return _sentences([_ended(name, language), "" if advice.general else why, effect], language)
     if advice.general or advice.remedy == "application":  # its reason names what to repair: "Correct the application" says less
         return _sentences([why, effect], language)
-    return _sentences([_ended(_name(advice.remedy, advice.direction, language), language), why, effect], language)
+    return _sentences([_ended(remedy_names.named(advice.remedy, advice.direction, language), language), why, effect], language)
 
 
 def _advice(diagnosis: Diagnosis, language: str) -> str:
@@ -191,38 +186,9 @@ def _advice(diagnosis: Diagnosis, language: str) -> str:
 def _useless(items: tuple[WillNotHelp, ...], language: str) -> str:
     if not items:
         return ""
-    grouped: dict[str, list[WillNotHelp]] = {}
-    for item in items:
-        grouped.setdefault(item.why.say(language), []).append(item)
-    rows = [_title("no_help", language).rstrip()]
-    for why, group in list(grouped.items())[:_USELESS]:
-        rows.append(_wrap(f"{_names(group, language)}{'：' if language == 'zh' else ': '}{why}", language))
-    return "\n".join(rows)
-
-
-def _names(group: list[WillNotHelp], language: str) -> str:
-    """Names in one row, as they stand in a sentence: "lowering ..."; "lowering or raising ..." for both directions of one knob."""
-    names: list[str] = []
-    for item in group:
-        name = _name(item.remedy, item.direction, language)
-        if language == "zh":
-            names.append(name)
-            continue
-        verb, _, rest = name.partition(" ")
-        doing = _gerund(verb.lower())
-        twin = next((index for index, other in enumerate(names) if rest and other.partition(" ")[2] == rest), None)
-        if twin is not None:
-            names[twin] = f"{names[twin].partition(' ')[0]} or {doing} {rest}"
-        else:
-            names.append(f"{doing} {rest}".rstrip())
-    return ("、" if language == "zh" else ", ").join(names)
-
-
-def _gerund(verb: str) -> str:
-    """The names of remedies begin with a verb: "lower" -> "lowering", "use" -> "using", "stop" -> "stopping"."""
-    if verb in ("set", "run", "stop", "let", "drop", "put"):
-        return f"{verb}{verb[-1]}ing"
-    return f"{verb[:-1] if verb.endswith('e') else verb}ing"
+    colon = "：" if language == "zh" else ": "
+    rows = [_wrap(f"{names}{colon}{why}", language) for names, why in remedy_names.useless(items, language)[:_USELESS]]
+    return "\n".join([_title("no_help", language).rstrip(), *rows])
 
 
 def _rivals(diagnosis: Diagnosis, language: str) -> str:

@@ -7,6 +7,7 @@ from bot import gap_words, knobs
 from bot.model import Case, Diagnosis, Gap, Ledger, Predicted, Quote, Recommendation, State
 from bot.units import in_gib
 from handlers.messages import Trusted
+from handlers.remedy_names import useless
 from handlers.slack import kit
 from handlers.slack.kit import Block
 from handlers.slack.page import Page, grouped
@@ -168,7 +169,7 @@ def recommendation(page: Page) -> list[Block]:
     for index, each in wanted[:_RECOMMENDATIONS]:
         blocks.append(kit.section(_recommended(page, index, each), _button_of(page.case, page, index)))
     if diagnosis.will_not_help:
-        lines = [page.say("will_not_help_line", remedy=page.remedy(each.remedy, each.direction), why=each.why.say(page.language)) for each in diagnosis.will_not_help[:_WILL_NOT_HELP]]
+        lines = [page.say("will_not_help_line", remedy=names, why=why) for names, why in useless(diagnosis.will_not_help, page.language)[:_WILL_NOT_HELP]]
         blocks.append(kit.section(f"*{page.label('will_not_help')}*\n" + "\n".join(lines)))
     if diagnosis.runners_up:
         others = ", ".join(f"{kit.escape(page.cause(each.cause))} ({page.label(f'certainty_{each.certainty.value}')})" for each in diagnosis.runners_up[:4])
@@ -178,8 +179,8 @@ def recommendation(page: Page) -> list[Block]:
 
 def _recommended(page: Page, index: int, each: Recommendation) -> str:
     effect, numbers = each.effect.say(page.language), predicted(page, each.predicted)
-    cache = each.predicted.available_kv_bytes if each.predicted else None
-    told = cache is not None and f"{in_gib(cache):.2f} GiB" in effect  # the effect says these numbers already
+    cache, tokens = (each.predicted.available_kv_bytes, each.predicted.kv_tokens) if each.predicted else (None, None)
+    told = cache is not None and (tokens is None or f"{in_gib(cache):.2f} GiB" in effect)  # the effect says these numbers already, or more than they do
     why = "" if each.general and each.to_value is not None else each.why.say(page.language)
     return page.say(
         "recommendation_item", number=index + 1, change=Trusted(change(page, each)), why=why, effect=effect,

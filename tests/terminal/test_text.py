@@ -42,7 +42,7 @@ def test_a_remedy_without_numbers_is_a_sentence_and_no_id() -> None:
 
 
 def test_both_directions_of_a_knob_share_one_reason() -> None:
-    assert "lowering or raising GPU memory utilisation: No memory ran out.\n  restarting: The same sum.".replace("restarting", "restarting") in note("x", DIAGNOSIS)
+    assert "lowering or raising GPU memory utilisation: No memory ran out.\n  restarting: The same sum." in note("x", DIAGNOSIS)
 
 
 def test_what_was_never_read_is_left_out_where_it_would_not_change_the_answer() -> None:

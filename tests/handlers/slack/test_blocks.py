@@ -155,7 +155,7 @@ def test_evidence_has_the_ledger_as_a_table_and_quotes_with_their_places() -> No
 
 def test_recommendations_say_what_will_not_help() -> None:
     text = shown(case(State.DIAGNOSED), "recommendation")
-    assert "Lower GPU memory utilisation: It makes the cache smaller." in text
+    assert "lowering GPU memory utilisation: It makes the cache smaller." in text
     assert "Keep the KV cache in fp8" in text
     assert buttons(case(State.DIAGNOSED), "recommendation") == ["Apply", "Apply"]
 
