@@ -1,6 +1,7 @@
 """One journey for each kind above Deployments, on both clusters: found from its pod, changed in the object that people edit, ready only with the fix, undone."""
 
 import contextlib
+import functools
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 
 from bot.evidence.locate import locate, query
-from bot.model import Remediation, Target
-from bot.remediation import execute_step, plan_undo
+from bot.model import Handout, ObjectRef, Remediation, Target
+from bot.remediation import dry_run, execute_step, plan, plan_undo
 from bot.remediation.workload import is_ready
 from bot.sandbox.behaviours import ANNOTATION
 from bot.sandbox.kubelet.machine import machine
@@ -61,7 +62,7 @@ def kinds(place: Place) -> Iterator[Place]:
     """The place, emptied of the kinds that it does not know of."""
     yield place
     for kind, version in VERSIONS.items():
-        until(lambda kind=kind, version=version: emptied(place, kind, version))
+        until(functools.partial(emptied, place, kind, version))
 
 
 def emptied(place: Place, kind: str, version: str) -> bool | None:
@@ -153,7 +154,12 @@ def test_the_pods_of_a_ray_group_are_deleted_and_made_anew(kinds: Place) -> None
 def test_a_daemon_set_gets_the_fix_on_its_node(place: Place, strategy: str) -> None:
     spec = {"updateStrategy": {"type": strategy}, "selector": {"matchLabels": {"app": "chat"}}}
     template = {"metadata": {"labels": {"app": "chat"}}, "spec": pod_spec(place)}
-    document = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "chat", "namespace": place.namespace}, "spec": {**spec, "template": template}}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "chat", "namespace": place.namespace},
+        "spec": {**spec, "template": template},
+    }
     real = place.cluster.name == "real"
     with contextlib.nullcontext() if real else Operator(place.cluster, "DaemonSet", "apps/v1", place.namespace):
         place.cluster.apply(document)
@@ -186,3 +192,41 @@ def test_a_ray_service_makes_a_second_cluster_and_its_engine_options_stand_in_it
         assert body(kinds, "RayService")["spec"]["serveConfigV2"] == SERVE.replace("131072", "57344")
         undone(kinds, plan)
         assert body(kinds, "RayService")["spec"] == before
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        recommendation("max_num_seqs", to=64),
+        recommendation("cudagraph_estimate", "disable", None),
+        recommendation("memory_limit", "raise", 48 * GIB),
+        recommendation("cpu_limit", "remove", None),
+        recommendation("shm_size", "raise", 8 * GIB),
+        recommendation("grace_period", "raise", 120),
+        "restart",
+    ],
+    ids=lambda wanted: str(getattr(wanted, "id", wanted)),
+)
+@pytest.mark.parametrize("kind", ["LeaderWorkerSet", "InferenceService", "LLMInferenceService", "RayCluster", "RayService"])
+def test_each_action_is_taken_by_the_server_and_undone_to_the_letter(kinds: Place, kind: str, wanted: Any) -> None:
+    kinds.cluster.add_machine(machine(f"spare-{kinds.namespace}", labels={"pool": kinds.namespace}))
+    specs: dict[str, Any] = {
+        "LeaderWorkerSet": leader_worker_set,
+        "InferenceService": inference_service,
+        "LLMInferenceService": llm_inference_service,
+        "RayCluster": ray_groups,
+    }
+    spec = {"rayClusterConfig": ray_groups(kinds)} if kind == "RayService" else specs[kind](kinds)
+    applied(kinds, kind, spec, annotations={"serving.kserve.io/deploymentMode": "RawDeployment"})
+    before = until(lambda: body(kinds, kind))
+    ref = ObjectRef(VERSIONS[kind], kind, kinds.namespace, "chat", before["metadata"]["uid"])
+    made = plan(wanted, Target("sandbox", kinds.namespace, "", workload=ref), kinds.reader, now=datetime.now(UTC), new_id=new_id)
+    if isinstance(made, Handout):
+        assert (kind, wanted) == ("LLMInferenceService", "restart")
+        return
+    dry_run(made, kinds.writer)
+    execute_step(made, 0, "op-1", kinds.writer)
+    assert body(kinds, kind)["spec"] != before["spec"]
+    if wanted != "restart":
+        undone(kinds, made)
+        assert body(kinds, kind)["spec"] == before["spec"]
