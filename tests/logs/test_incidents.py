@@ -260,3 +260,16 @@ def test_a_stop_behind_a_lost_engine_is_no_orderly_end() -> None:
     found = incident(START, READY, lost, "INFO 10-02 11:20:32 launcher.py:57] Shutting down FastAPI HTTP server.")
     assert found.wrapped is not None
     assert found.root is None
+
+
+def test_a_start_behind_an_asked_stop_is_a_new_attempt() -> None:
+    found = incident(START, LOADING, "KeyboardInterrupt: terminated", START, READY)
+    assert found.attempts == 2
+    assert found.shutdown is None
+    assert found.ready is not None
+
+
+def test_refused_options_behind_a_failure_while_loading_belong_to_a_new_attempt() -> None:
+    found = incident(START, LOADING, "  File a.py, line 3, in create_weights", OOM, "vllm serve: error: unrecognized arguments: --swap-spice 16")
+    assert found.root is not None
+    assert found.root.message.kind == "bad_arguments"
