@@ -168,8 +168,8 @@ class Policy:
         freezes = [one for one in self.freezes if one.reach.covers(cluster, namespace)]
         shut = closed(windows, freezes, now)
         if shut is not None:
-            opens = {"opens": shut.opens.isoformat() if shut.opens else ""}
-            raise Refused("dated_freeze", {"reason": shut.freeze.reason, **opens}) if shut.freeze else Refused("outside_window", opens)
+            opens = shut.opens.isoformat() if shut.opens else ""
+            raise Refused("dated_freeze", {"reason": shut.freeze.reason, "opens": opens}) if shut.freeze else Refused("outside_window", {"opens": opens})
         self.check_quotas(remediation, acts, now)
 
     def check_quotas(self, remediation: Remediation, acts: Iterable[Act], now: datetime) -> None:

@@ -114,7 +114,7 @@ def test_no_message_needs_what_the_code_does_not_give() -> None:
 def test_the_keys_that_the_policy_and_the_use_cases_list_have_messages() -> None:
     for path in (ROOT / "bot" / "policy.py", ROOT / "bot" / "cases" / "__init__.py"):
         documented = (ast.get_docstring(ast.parse(path.read_text()), clean=False) or "").partition("Keys of ")[2]
-        rows = re.findall(r"^ {4,18}(?:(?:who asks|where|what|approval|switch) +)?((?:[a-z_]+, )*[a-z_]+)(?= )", documented, re.M)
+        rows = re.findall(r"^ {4,18}(?:(?:who asks|where|what|hour|approval|switch) +)?((?:[a-z_]+, )*[a-z_]+)(?= )", documented, re.M)
         listed = [key for row in rows for key in row.split(", ")]
         assert len(listed) > 10
         assert [key for key in listed if key not in KEYS] == []
