@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from bot.errors import WorldError
 from bot.model import Text
 from bot.ports import ClusterReader, Json
+from bot.remediation.change import Edit
 from bot.remediation.ownership import Owner
 from bot.remediation.paste import dump
 from bot.remediation.pointer import MISSING, get, join
@@ -26,8 +29,9 @@ class Source:
     values: str = ""
 
 
-def source(owner: Owner, body: Mapping[str, Any], before: Any, after: Any, reader: ClusterReader) -> Source:
-    """The source of a kept object; `before` and `after` are the value that changes, to find its key among a release's values."""
+def source(owner: Owner, body: Mapping[str, Any], edit: Edit, reader: ClusterReader) -> Source:
+    """The source of a kept object; `edit` is the value that changes, to find its key among a release's values."""
+    before, after = edit.before, edit.after
     if owner.kind == "argocd":
         return _argocd(owner, reader)
     if owner.kind == "flux" and owner.name.startswith("Kustomization "):
@@ -35,7 +39,7 @@ def source(owner: Owner, body: Mapping[str, Any], before: Any, after: Any, reade
     if owner.kind == "flux" and owner.name.startswith("HelmRelease "):
         return _release(owner, body, before, after, reader)
     if owner.kind == "helm":
-        return Source((f"helm get values {owner.name} -n {metadata(body).get('namespace', '')} --all",), _NEXT_UPGRADE)
+        return Source((f"helm get values {owner.name} -n {metadata(body).get('namespace', '')} --all",), _NEXT_UPGRADE, _of_stack(body, edit))
     return Source((), _UNKNOWN)
 
 
@@ -97,6 +101,23 @@ def _values(values: Mapping[str, Any], before: Any, after: Any) -> str:
         return ""
     path, new = found[0]
     return dump({"spec": {"values": _nested(values, path, new)}})
+
+
+# the values of the vLLM production stack's chart, by the option that they become
+_STACK = {"max-model-len": "maxModelLen", "gpu-memory-utilization": "gpuMemoryUtilization", "max-num-seqs": "maxNumSeqs"}
+
+
+def _of_stack(body: Mapping[str, Any], edit: Edit) -> str:
+    """The values of the vLLM production stack, whose keys are known; "" for any other chart."""
+    labels = metadata(body).get("labels") or {}
+    if not isinstance(edit.after, str) or not (str(labels.get("helm.sh/chart", "")).startswith("vllm-stack") or "helm-release-name" in labels):
+        return ""
+    written = edit.after if edit.after.startswith("--") else next((f"{key}={edit.after}" for _, key in edit.proof if str(key).startswith("--")), "")
+    option, _, value = written.removeprefix("--").partition("=")
+    key = _STACK.get(option.replace("_", "-"))
+    if key is None or not value or "model" not in labels:
+        return ""
+    return dump({"servingEngineSpec": {"modelSpec": [{"name": labels["model"], "vllmConfig": {key: yaml.safe_load(value)}}]}})
 
 
 def _spellings(before: Any, after: Any) -> Iterator[tuple[Any, Any]]:

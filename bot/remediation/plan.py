@@ -141,7 +141,7 @@ def _scheduled(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Hando
 def _source(owner: Owner, workload: Workload, change: Change, reader: ClusterReader) -> Source:
     """The value that changes is looked for among a release's values only when it is a single one."""
     first = change.edits[0] if len(change.edits) == 1 else Edit("", MISSING, MISSING)
-    return source(owner, workload.body, first.before, first.after, reader)
+    return source(owner, workload.body, first, reader)
 
 
 def source_patch(found: Source, fragment: str) -> str:

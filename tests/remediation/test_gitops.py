@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.remediation.plans import handed_out, planned
-from tests.remediation.shelf import ShelfReader, deployment_shelf, workload
+from tests.remediation.shelf import ShelfReader, container, deployment_shelf, workload
 
 TRACKED = {"annotations": {"argocd.argoproj.io/tracking-id": "chat:apps/Deployment:llm/chat"}}
 KUSTOMIZED = {"labels": {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux"}}
@@ -67,6 +67,13 @@ def test_the_key_of_a_release_that_holds_the_value_is_named(values: dict[str, An
 def test_a_value_that_stands_twice_is_not_guessed() -> None:
     found = handed_out(kept(RELEASED, keeper("HelmRelease", "chat", {"values": {"a": 131072, "b": 131072}})))
     assert "template:" in found.paste
+
+
+@pytest.mark.parametrize("args", [["--max_model_len", "131072"], ["--max-model-len=131072"]])
+def test_the_values_of_the_vllm_production_stack_are_named(args: list[str]) -> None:
+    labels = {"helm.sh/chart": "vllm-stack-0.1.7", "app.kubernetes.io/managed-by": "Helm", "model": "llama3"}
+    shelf = deployment_shelf(gpus=2, body=workload(containers=[container(args=["serve", "x", *args])], meta={"labels": labels}))
+    assert "servingEngineSpec:\n  modelSpec:\n    - name: llama3\n      vllmConfig:\n        maxModelLen: 57344\n" in handed_out(shelf).paste
 
 
 def test_an_unreadable_keeper_is_said_to_be_unreadable() -> None:
