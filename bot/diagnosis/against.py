@@ -49,7 +49,7 @@ _MARKS = (
         "events.probe_kill",
         {"present": True},
         frozenset({"not_memory", "unknown"}),
-        Text("The kubelet says that it ended the container for its probe, which gives exit code 137 without memory.", "kubelet 说它因探针终止了容器；这同样会得到退出码 137，与内存无关。"),
+        Text("The kubelet says that it ended the container for its probe.", "kubelet 说它因探针终止了容器。"),
     ),
     _Mark(
         "kernel.kill_matches_container",

@@ -13,7 +13,7 @@ from handlers import messages, remedy_names
 
 WIDTH = 118
 _QUOTE = 230  # letters of a quoted line that are shown
-_USELESS, _DECIDING, _RIVALS = 6, 4, 3  # lines of each part
+_USELESS, _DECIDING, _SURER, _RIVALS = 6, 4, 2, 3  # lines of each part
 _WORDS = {
     "certain": Text("Certain.", "确定。"),
     "likely": Text("Likely.", "很可能。"),
@@ -206,7 +206,8 @@ def _deciding(diagnosis: Diagnosis, language: str) -> str:
     if not named:
         return ""
     title = "decides" if diagnosis.cause == "unknown" else "surer"
-    rows = [_wrap(f"{gap.source}{'：' if language == 'zh' else ': '}{_told(gap, language)}", language) for gap in named[:_DECIDING]]
+    most = _DECIDING if diagnosis.cause == "unknown" else _SURER
+    rows = [_wrap(f"{gap.source}{'：' if language == 'zh' else ': '}{_told(gap, language)}", language) for gap in named[:most]]
     return "\n".join([_title(title, language).rstrip(), *rows])
 
 
