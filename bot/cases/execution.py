@@ -43,7 +43,7 @@ def _begin(desk: Desk, case: Case) -> Case:
         changed = differences_of(wrong)
         why = Words("changed", {"what": str(wrong)}) if changed else Words("dry_run_refused", {"reason": str(wrong)})
     if why is not None:
-        return _nothing_done(desk, case, why, changed)
+        return _nothing_done(desk, case, why, changed, still=State.APPROVED)
     now = desk.clock.now()
     approvers = [one.actor.id for one in operation.approvals]
     desk.note("begins", case, operation=operation.id, digest=operation.remediation.digest, approved_by=approvers, asked_by=operation.requested_by.id)
@@ -100,23 +100,36 @@ def _refused(desk: Desk, case: Case, index: int, known: bool, why: Words, wrong:
     """A step was not done. The first one, known not to have arrived: nothing happened. Else it stops half-way, and people choose."""
     changed = differences_of(wrong) if wrong else ()
     if index == 0 and known:
-        _nothing_done(desk, case, why, changed)
+        _nothing_done(desk, case, why, changed, still=State.EXECUTING)
         return
+    newest = desk.get(case.id).operation
+    if newest is not None and newest.next_step > index:
+        return  # another worker has sent it meanwhile
     desk.note("step_refused", case, step=index, key=why.key, parameters=dict(why.parameters))
     stuck(desk, case.id, why)
 
 
-def _nothing_done(desk: Desk, case: Case, why: Words, changed: tuple[Difference, ...] = ()) -> Case:
+def _nothing_done(desk: Desk, case: Case, why: Words, changed: tuple[Difference, ...], *, still: State) -> Case:
+    """Back, unless another worker (after a lease that expired) has begun meanwhile: then what we saw was its work, and it goes on."""
+    newest = desk.get(case.id)
+    if not _untouched(newest, case, still):
+        return newest
     desk.note("not_carried_out", case, key=why.key, parameters=dict(why.parameters), differences=[[one.path, one.before, one.now, one.who] for one in changed])
 
     def decide(newest: Case) -> Case:
-        if newest.state not in (State.APPROVED, State.EXECUTING) or newest.operation is None:
+        if not _untouched(newest, case, still) or newest.operation is None:
             return newest
         return back(desk, replace(newest, operation=replace(newest.operation, started_at=None)), why, differences=changed)
 
     kept = desk.change(case.id, decide)
     desk.announce(kept)
     return kept
+
+
+def _untouched(newest: Case, case: Case, still: State) -> bool:
+    """Whether nobody has taken the operation further than we saw it."""
+    current = newest.operation
+    return newest.state is still and current is not None and case.operation is not None and current.id == case.operation.id and current.next_step == 0
 
 
 def stuck(desk: Desk, case_id: str, why: Words | None, changed: tuple[Difference, ...] = ()) -> Case:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bot.errors import Conflict, Rejected, Unreachable
-from bot.model import Case, Rollout, State, Verdict
-from tests.walk.world import DONE, FINE, JO, LI, SICK, WEI, SmallWorld, Stage
+from bot.model import Case, Job, Rollout, State, Verdict
+from tests.walk.world import DONE, FINE, JO, LI, SICK, WEI, SmallWorld, Stage, planned
 
 # ---------------------------------------------------------------- execution that fails
 
@@ -167,3 +167,45 @@ def test_the_new_process_is_what_is_examined(stage: Stage) -> None:
     assert operation is not None
     assert operation.outcome is not None
     assert operation.outcome.diagnosis == FINE
+
+
+# ---------------------------------------------------------------- two workers
+
+
+def beside(stage: Stage, case: Case, call: str, nth: int) -> None:
+    """Another worker has the same job (a lease expired though its worker lived), and runs it whole at the nth such call of the first."""
+    seen = [0]
+
+    def other(name: str) -> None:
+        seen[0] += name == call
+        if name == call and seen[0] == nth:
+            stage.world.on_call = lambda _name: None
+            stage.queue.put(Job("execute", case.id))
+            stage.queue.run_due()
+
+    stage.world.on_call = other
+
+
+@pytest.mark.parametrize(("call", "nth"), [("differences", 2), ("dry_run", 3), ("execute_step", 1), ("execute_step", 2)])
+def test_what_another_worker_of_the_same_plan_did_meanwhile_is_no_change_by_somebody_else(tmp_path: Path, call: str, nth: int) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=2))
+    case = planned(stage)
+    beside(stage, case, call, nth)
+    case = stage.click(WEI, case, "approve")
+    assert (case.state, case.trouble, stage.world.writes) == (State.VERIFIED, None, ["apply:0", "apply:1"])
+    assert stage.events("not_carried_out") == []
+
+
+def test_a_refusal_of_a_step_that_another_worker_has_sent_does_not_stop_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=2))
+    case = planned(stage)
+    beside(stage, case, "execute_step", 2)
+    real = stage.world.on_call
+
+    def refused(name: str) -> None:
+        real(name)
+        if name == "execute_step" and len(stage.world.writes) == 2:
+            raise Conflict("a test does not hold")
+
+    stage.world.on_call = refused
+    assert stage.click(WEI, case, "approve").state is State.VERIFIED
