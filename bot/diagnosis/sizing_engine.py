@@ -31,7 +31,10 @@ def lower_sequences(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impos
     assumed = now is None and engine.release is None
     to = max(1, known // 2)
     effect = Text(f"At most {to} requests are computed at once, and warm-up uses {to} instead of {known}.", f"最多同时计算 {to} 个请求，预热用 {to} 个而不是 {known} 个。")
-    return Sized(remedy, "lower", effect, None if assumed else known, to, None, _HALF, cost=2)
+    if assumed:
+        why = Text(f"Half of the default, {known}: the value in force is not in the log.", f"默认值 {known} 的一半：日志里没有当前值。")
+        return Sized(remedy, "lower", effect, None, to, None, why, cost=2)
+    return Sized(remedy, "lower", effect, known, to, None, _HALF, cost=2)
 
 
 def _default_sequences(engine: EngineFacts) -> int:

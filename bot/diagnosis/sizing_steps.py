@@ -26,7 +26,7 @@ def step_up(ledger: Ledger | None, now: float | None, short: int | None) -> Size
         effect = Text(f"{show(short)} are missing; on a card of this size that is enough.", f"还缺 {show(short)}；对这么大的卡来说足够了。")
     elif short is not None:
         effect = join(effect, Text(f"At least {show(short)} are missing: repeat it until they are there.", f"至少还缺 {show(short)}：可重复直到补足。"))
-    return Sized(REMEDY, "raise", effect, now, to, None, None if enough is not None else _why(ledger), cost=1)
+    return Sized(REMEDY, "raise", effect, now, to, None, None if enough is not None else _why(ledger, now), cost=1)
 
 
 def _enough(ledger: Ledger, base: float, short: int) -> float | None:
@@ -45,14 +45,16 @@ def step_down(ledger: Ledger | None, now: float | None) -> Sized | Impossible:
     if to < STEP:
         return Impossible(REMEDY, "lower", at_already(base))
     effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")
-    return Sized(REMEDY, "lower", effect, now, to, None, _why(ledger), cost=1)
+    return Sized(REMEDY, "lower", effect, now, to, None, _why(ledger, now), cost=1)
 
 
 def at_already(now: float) -> Text:
     return Text(f"It is at {now:g} already.", f"已经是 {now:g}。")
 
 
-def _why(ledger: Ledger | None) -> Text:
+def _why(ledger: Ledger | None, now: float | None) -> Text:
+    """Why it is a step, and from where when the value in force was not seen."""
+    english, chinese = (f"A step of {STEP:g}", f"按 {STEP:g} 的步长") if now is not None else (f"A step of {STEP:g} from the default {_LIKELY:g}", f"从默认值 {_LIKELY:g} 起按 {STEP:g} 的步长")
     if ledger is None:
-        return Text("A step of 0.05: the log has no memory ledger to compute it from.", "按 0.05 的步长：日志里没有显存账目可供计算。")
-    return Text("A step of 0.05: the log does not give the size of the card and of the cache.", "按 0.05 的步长：日志没有给出显卡与缓存的大小。")
+        return Text(f"{english}: the log has no memory ledger to compute it from.", f"{chinese}：日志里没有显存账目可供计算。")
+    return Text(f"{english}: the log does not give the size of the card and of the cache.", f"{chinese}：日志没有给出显卡与缓存的大小。")
