@@ -16,6 +16,7 @@ STACK = 600  # lines in front of a root in which its traceback may stand
 QUIET = 45  # seconds after a death in which its followers may still speak
 WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
 BEHIND = 60  # lines behind a root without a stack of its own, in which another process may repeat it
+ALIVE = 5  # reports of load behind words of an end, which an ended server does not give any more (it may give one or two)
 CALL = 60  # lines around "a call failed" in which its error stands
 FAR = 2000  # lines between what a failed call wrote past the log, to stderr, and the log's word of it
 NEAR = 400  # lines behind a root in which its followers may stand
@@ -175,6 +176,16 @@ def _behind_engines(run: list[Event]) -> list[Event]:
     return behind
 
 
+def _without_lived_through(events: Sequence[Event]) -> Sequence[Event]:
+    """The events without words of an end that the server went on serving behind, and refused nobody: somebody's text, as a client may write into a log."""
+    loads = [event.line for event in events if event.message.role == "progress" and event.message.counted and event.message.phase is Phase.SERVING]
+    if len(loads) < ALIVE:
+        return events
+    lived = loads[-ALIVE]
+    refused = max((event.line for event in events if event.message.role == "hint" and event.message.phase is Phase.SERVING), default=0)
+    return [event for event in events if event.message.role not in ("wrapper", "shutdown", "ended") or event.line > lived or event.line < refused]
+
+
 def _over(events: Sequence[Event]) -> bool:
     """Whether anything tells of a run's end."""
     return any(event.message.role in ("fatal", "wrapper", "shutdown", "ended") for event in events)
@@ -188,8 +199,8 @@ def _same_again(runs: Sequence[Attempt]) -> bool:
     before, last = runs[-2].events, runs[-1].events
     root = _root(before, None)
     told = {event.text for event in last if event.message.role == "start"}
-    if root is None or not told or _over(last) or _ready(last):
-        return False
+    if root is None or not any("=" in text or "{" in text for text in told) or _over(last) or _ready(last):
+        return False  # a version alone says nothing of arguments
     phase, _ = _where(before, root, _frames(before, root), _reached(before, root))
     reached = _reached(last, None)
     return told <= {event.text for event in before} and phase is not None and (reached is None or reached.order < phase.order)
@@ -293,7 +304,13 @@ def understand(events: Sequence[Event], source: str, scan: Scan) -> Incident:
     whole = {name: _one(found, source, scan, tuple(sorted(other for other in services if other and other != name))) for name, found in services.items()}
     failing = [incident for incident in whole.values() if incident.root is not None or incident.wrapped is not None]
     serving = [incident for incident in whole.values() if incident.reached is not None]
-    return max(failing or serving or list(whole.values()), key=lambda incident: (incident.root.line if incident.root else 0, len(incident.events)))
+    return max(failing or serving or list(whole.values()), key=_tells)
+
+
+def _tells(incident: Incident) -> tuple[bool, int, int]:
+    """Of several servers in one file the one whose error says what happened, of those the last."""
+    root = incident.root
+    return root is not None and root.message.tier < WEAK, root.line if root else 0, len(incident.events)
 
 
 def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str, ...]) -> Incident:
@@ -301,7 +318,7 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
     count = len(runs)
     if _same_again(runs):
         runs = runs[:-1]
-    last = runs[-1].events
+    last = _without_lived_through(runs[-1].events)
     shutdown = next((event for event in last if event.message.role == "shutdown"), None)
     root = _root(last, shutdown)
     if root is not None and shutdown is not None and shutdown.line < root.line:

@@ -273,3 +273,14 @@ def test_refused_options_behind_a_failure_while_loading_belong_to_a_new_attempt(
     found = incident(START, LOADING, "  File a.py, line 3, in create_weights", OOM, "vllm serve: error: unrecognized arguments: --swap-spice 16")
     assert found.root is not None
     assert found.root.message.kind == "bad_arguments"
+
+
+def test_a_follower_without_the_servers_prefix_does_not_hide_its_error() -> None:
+    found = incident(
+        f"1|vllm-api | {READY}",
+        f"1|vllm-api | (EngineCore pid=3) {OOM}",
+        "terminate called after throwing an instance of 'c10::Error'",
+        "Aborted (core dumped)",
+    )
+    assert found.root is not None
+    assert found.root.id == "torch.oom"
