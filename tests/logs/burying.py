@@ -108,7 +108,8 @@ def _behind(own: list[str], manner: Manner, lines: int, dice: random.Random, end
     if ends_healthy:
         return [*own, *noise.neighbours(lines, dice)]
     failed = any(_FAILS.search(line) for line in own) and not any(_STOPS.search(line) for line in own)
-    mine = [*noise.followers(manner, manner.last, dice.choice((2, 8, 16)), 9000)] if failed and manner.names else []
+    served = any(_SERVES.search(line) for line in own)
+    mine = [*noise.followers(manner, manner.last, dice.choice((2, 8, 16)), 9000, dice, served)] if failed and manner.names else []
     return [*own, *mine, *noise.neighbours(lines, dice)]
 
 

@@ -255,24 +255,49 @@ def failed(manner: Manner, kind: str, at: float, engine_pid: int) -> Iterator[st
         )
 
 
-def followers(manner: Manner, at: float, ranks: int, pid: int) -> Iterator[str]:
-    """What other ranks print, mixed into one another, when a failure reaches them: `ranks` tracebacks at once."""
-    stack = (
-        "WorkerProc hit an exception.",
-        "Traceback (most recent call last):",
-        '  File "/opt/vllm/v1/executor/multiproc_executor.py", line 666, in worker_busy_loop',
-        "    method, args, kwargs, output_rank = self.rpc_broadcast_mq.dequeue(",
-        '  File "/opt/vllm/distributed/device_communicators/shm_broadcast.py", line 511, in acquire_read',
-        '    raise RuntimeError("cancelled")',
-        "RuntimeError: cancelled",
-    )
-    for line in stack:
+_CANCELLED = (
+    "WorkerProc hit an exception.",
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/v1/executor/multiproc_executor.py", line 666, in worker_busy_loop',
+    "    method, args, kwargs, output_rank = self.rpc_broadcast_mq.dequeue(",
+    '  File "/opt/vllm/distributed/device_communicators/shm_broadcast.py", line 511, in acquire_read',
+    '    raise RuntimeError("cancelled")',
+    "RuntimeError: cancelled",
+)
+
+
+def followers(manner: Manner, at: float, ranks: int, pid: int, dice: random.Random, served: bool = False) -> Iterator[str]:
+    """What others print when a failure reaches them: tracebacks of `ranks` ranks mixed into one another, requests that were being answered, and, ten
+    minutes later, ranks that waited for the lost one."""
+    for line in _CANCELLED:
         for rank in range(1, ranks):
             yield f"(Worker_TP{rank} pid={pid + rank}) " + manner.info("multiproc_executor.py:671", at + 1, line, level="ERROR")
+    if served:
+        yield from _dead_requests(manner, at + 1, dice)
     for rank in range(1, ranks):
         yield f"[rank{rank}]:[W ProcessGroupNCCL.cpp:1538] Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources."
+    if ranks > 2 and dice.random() < 0.5:
+        yield from _watchdogs(at + 600, ranks)
     yield "/usr/lib/python3.12/multiprocessing/resource_tracker.py:279: UserWarning: resource_tracker: There appear to be 1 leaked shared_memory objects to clean up at shutdown"
     yield "  warnings.warn('resource_tracker: There appear to be %d '"
+
+
+def _dead_requests(manner: Manner, at: float, dice: random.Random) -> Iterator[str]:
+    api = "APIServer pid=1"
+    for _ in range(dice.randrange(2, 40)):
+        yield manner.info("async_llm.py:480", at, "AsyncLLM output_handler failed.", api, "ERROR")
+        yield manner.info("async_llm.py:480", at, "Traceback (most recent call last):", api, "ERROR")
+        yield manner.info("async_llm.py:480", at, '  File "/opt/vllm/v1/engine/async_llm.py", line 439, in output_handler', api, "ERROR")
+        yield manner.info("async_llm.py:480", at, "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.", api, "ERROR")
+        yield manner.process(api) + f'INFO:     10.1.{dice.randrange(90)}.7:{dice.randrange(30000, 60000)} - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error'
+
+
+def _watchdogs(at: float, ranks: int) -> Iterator[str]:
+    for rank in range(1, ranks):
+        begin = f"[rank{rank}]:[E{clock(at).replace('-', '', 1)}.000000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
+        yield begin + "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4711, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600028 milliseconds before timing out."
+        yield begin + "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data."
+        yield begin + "To avoid data inconsistency, we are taking the entire process down."
 
 
 def restarted(at: float, dice: random.Random) -> str:
