@@ -114,6 +114,12 @@ def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
     return Sized(remedy, direction, effect, _quantity(int(size)) if size else None, _quantity(to))
 
 
+def _span(seconds: float) -> Text:
+    """Whole seconds, or minutes of a long time: "45 s", "20 min"."""
+    whole = int(seconds)
+    return Text(f"{whole / 60:.3g} min", f" {whole / 60:.3g} 分钟") if whole >= 120 else Text(f"{whole} s", f" {whole} 秒")
+
+
 def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
     """More failures (the number that is changed), and more time for one answer where answers were late."""
     probe = text(facts, "events.probe_kill") or text(facts, "events.probe_failed")
@@ -123,8 +129,8 @@ def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
         return None
     to = math.ceil(failures * (2 if probe == "startup" else 3))
     effect = Text(
-        f"The kubelet waits {int(to * period)} s instead of {int(failures * period)} s.",
-        f"kubelet 会等待 {int(to * period)} 秒，而不是 {int(failures * period)} 秒。",
+        f"The kubelet waits {_span(to * period).en} instead of {_span(failures * period).en}.",
+        f"kubelet 会等待{_span(to * period).zh}，而不是{_span(failures * period).zh}。",
     )
     late = text(facts, "events.probe_answer") == "timeout" and timeout is not None and timeout < ANSWER
     why = (

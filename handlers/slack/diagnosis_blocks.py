@@ -181,9 +181,11 @@ def _recommended(page: Page, index: int, each: Recommendation) -> str:
     effect, numbers = each.effect.say(page.language), predicted(page, each.predicted)
     cache, tokens = (each.predicted.available_kv_bytes, each.predicted.kv_tokens) if each.predicted else (None, None)
     told = cache is not None and (tokens is None or f"{in_gib(cache):.2f} GiB" in effect)  # the effect says these numbers already, or more than they do
-    why = "" if each.general and each.to_value is not None else each.why.say(page.language)
+    why, title = each.why.say(page.language), Trusted(change(page, each))
+    if each.general:  # what the remedy does in general: the title where no numbers make one, and nothing to add to one with numbers
+        title, why = (title if each.to_value is not None else Trusted(kit.escape(why))), ""
     return page.say(
-        "recommendation_item", number=index + 1, change=Trusted(change(page, each)), why=why, effect=effect,
+        "recommendation_item", number=index + 1, change=title, why=why, effect=effect,
         predicted="" if told else numbers, risk=page.label(f"risk_{each.risk}"),
     )  # fmt: skip
 
