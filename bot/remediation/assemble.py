@@ -16,6 +16,7 @@ from bot.remediation.canonical import digest_of
 from bot.remediation.change import Beside, Change, Edit
 from bot.remediation.diff import diff
 from bot.remediation.pointer import MISSING, apply, join, under
+from bot.remediation.shape import rolls
 from bot.remediation.workload import Workload
 from bot.remediation.writes import Running, Writes
 
@@ -51,9 +52,9 @@ def remediation(
         steps.append(Step(StepKind.PATCH, workload.ref, _later_says(), patch(settled, later, len(steps)), after_rollout=True))
     shown = apply(after, [edit.operation() for edit in later])
     kept = edits if change.undoable else writes.edits
-    rolls = any(under(edit.pointer, workload.shape.template) for edit in edits)
+    rolling = any(rolls(edit.pointer, workload.shape.template) for edit in edits)
     said = [
-        *((notes.restarts(workload, running.pods, len(running.serving), after),) if rolls else ()),
+        *((notes.restarts(workload, running.pods, len(running.serving), after),) if rolling else ()),
         *writes.notes,
         *change.notes,
         *notes.budgets(workload, reader),

@@ -8,7 +8,8 @@ from bot.model import Predicted, Text
 from bot.ports import ClusterReader, Json
 from bot.remediation import kinds, outage
 from bot.remediation.change import Edit
-from bot.remediation.pointer import get, under
+from bot.remediation.pointer import get
+from bot.remediation.shape import rolls
 from bot.remediation.workload import Workload, condition, container_statuses, metadata, parsed
 from bot.units import show
 
@@ -90,11 +91,11 @@ def _budget(budget: Mapping[str, Any]) -> Text:
 
 def undo(edits: Sequence[Edit], workload: Workload) -> Text:
     """What undo will do."""
-    strategy = any(not under(edit.pointer, workload.shape.template) for edit in edits)
+    strategy = any(not rolls(edit.pointer, workload.shape.template) for edit in edits)
     more, more_zh = (
         (" (the strategy last, once the pods are back)", "（发布策略在 Pod 恢复后最后还原）") if strategy and workload.kind == "Deployment" else ("", "")
     )
-    if not any(under(edit.pointer, workload.shape.template) for edit in edits):
+    if not any(rolls(edit.pointer, workload.shape.template) for edit in edits):
         return Text("Undo puts back the value above.", "撤销会还原上面的值。")
     return Text(f"Undo puts back the values above{more}, which restarts the pods once more.", f"撤销会还原上面的值{more_zh}，Pod 会再重启一次。")
 

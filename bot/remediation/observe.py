@@ -11,10 +11,10 @@ from typing import Any
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
 from bot.remediation import kinds, ray_serve, scheduled_restart, stray_process
-from bot.remediation.bound import FIELD_MANAGER, read
+from bot.remediation.bound import FIELD_MANAGER, OPERATION, read
 from bot.remediation.paste import clean
 from bot.remediation.pointer import MISSING, get
-from bot.remediation.shape import shape_of
+from bot.remediation.shape import rolls, shape_of
 from bot.remediation.workload import (
     Workload,
     condition,
@@ -90,11 +90,23 @@ def _by_time(remediation: Remediation, reader: ClusterReader) -> _Look:
     body, kind = read(remediation.object, reader), remediation.object.kind
     workload = Workload(remediation.object, body, *shape_of(kind, remediation.bound.container))
     found = pods(body, kind, reader) if kind == "DaemonSet" else kinds.of_template(workload, kinds.pods(body, kind, reader))
-    since, in_place = kinds.written_at(body, FIELD_MANAGER), _in_place(remediation)
-    new = [pod for pod in found if (in_place or str(metadata(pod).get("creationTimestamp", "")) >= since) and not is_terminating(pod)]
+    in_place = _in_place(remediation)
+    since = kinds.written_at(body, FIELD_MANAGER) if _makes_pods(remediation, body) else ""
+    new = [pod for pod in found if (str(metadata(pod).get("creationTimestamp", "")) >= since) and not is_terminating(pod)]
     wanted = _daemons(remediation, body) if kind == "DaemonSet" else kinds.KINDS[kind].wanted(workload)
     settled = observed(body) and (not in_place or _applications_run(body))
     return _Look(body, wanted, _newest_first(new), tuple(pod for pod in found if pod not in new), settled)
+
+
+def _makes_pods(remediation: Remediation, body: Json) -> bool:
+    """Whether our last write made new pods: not where it left the template alone, as one does that puts the strategy back after the rollout."""
+    mark = str((metadata(body).get("annotations") or {}).get(OPERATION, "")).rpartition("/")[2]
+    last = int(mark) if mark.isdigit() else 0
+    waits = [at for at, step in enumerate(remediation.steps) if step.after_rollout]
+    if waits and last >= waits[0]:
+        return False
+    written = [str(one["path"]) for step in remediation.steps if step.object == remediation.object for one in step.patch if one["op"] != "test"]
+    return any(rolls(path, remediation.bound.template) for path in written)
 
 
 def _in_place(remediation: Remediation) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from bot.remediation import kinds, rollouts
 from bot.remediation.pointer import get
+from bot.remediation.shape import STRATEGY
 from bot.remediation.workload import Workload, share, surge
 from bot.units import duration
 
@@ -30,7 +31,7 @@ def _custom(workload: Workload, after: Mapping[str, Any], count: int) -> int:
         rolling = ((after["spec"].get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")) or {}
         groups = max(1, workload.replicas)
         return max(1, share(rolling.get("maxUnavailable", 1), groups, up=False)) * count // groups
-    return 1 if get(after, rollouts.STRATEGY) == rollouts.OLD_FIRST else 0
+    return 1 if get(after, STRATEGY) == rollouts.OLD_FIRST else 0
 
 
 def said(serving: int, count: int, going: int, start: float | None) -> tuple[str, str]:

@@ -18,8 +18,9 @@ from bot.remediation.fetch import fetch, is_supported
 from bot.remediation.gitops import Source, source
 from bot.remediation.ownership import Owner
 from bot.remediation.paste import clean, container_patch, dump, pod_patch
-from bot.remediation.pointer import MISSING, apply, get, split, under
+from bot.remediation.pointer import MISSING, apply, get, split
 from bot.remediation.recipes import SIZE, Recipe, RecipeStep
+from bot.remediation.shape import rolls
 from bot.remediation.workload import Shape, Workload
 from bot.remediation.writes import Writes, look, needed
 
@@ -97,8 +98,8 @@ def _ask(wanted: Recommendation | str) -> Ask:
 def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, change: Change) -> Remediation | Handout:
     """The plan, unless somebody else keeps the object or nothing would roll."""
     running = look(workload, here.reader, here.now)
-    rolls = any(under(edit.pointer, workload.shape.template) for edit in change.edits)
-    writes = needed(workload, running, here.target.pod) if rolls else Writes()
+    rolling = any(rolls(edit.pointer, workload.shape.template) for edit in change.edits)
+    writes = needed(workload, running, here.target.pod) if rolling else Writes()
     owner = next((found for body in (workload.body, *(one.body for one in change.beside)) if (found := ownership.owner(body))), None)
     # a restart's annotation stands in nobody's manifest, so nobody puts it back; a changed strategy would be
     kept_by = None if owner is None or (not change.undoable and not writes.edits) else owner

@@ -14,10 +14,10 @@ from bot.remediation import kinds
 from bot.remediation.capacity import Room
 from bot.remediation.change import Edit, put
 from bot.remediation.pointer import MISSING, get
+from bot.remediation.shape import STRATEGY
 from bot.remediation.workload import Workload, controller_of, gpus_of, metadata
 
 OLD_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-STRATEGY = "/spec/predictor/deploymentStrategy"
 RAW = ("RawDeployment", "Standard")
 
 

@@ -3,9 +3,19 @@
 Pure. What each kind's controller does with a change is in `rollouts.py`.
 """
 
+from bot.remediation.canonical import COUNTS
+from bot.remediation.pointer import under
 from bot.remediation.workload import Shape
 
 NODE = Shape("/spec/none", "/spec/none", "", "/spec/none")  # a node has no template and no containers
+
+
+STRATEGY = "/spec/predictor/deploymentStrategy"
+
+
+def rolls(pointer: str, template: str) -> bool:
+    """Whether a change there makes new pods: it is of the template, and neither a number of replicas nor the strategy (KServe keeps both beside it)."""
+    return under(pointer, template) and pointer.rpartition("/")[2] not in COUNTS and not under(pointer, STRATEGY)
 
 
 def shape_of(kind: str, container: str) -> tuple[int, Shape]:

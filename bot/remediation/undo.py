@@ -11,12 +11,12 @@ from typing import Any
 from bot.errors import BadInput
 from bot.model import Difference, Expectation, Operation, Remediation, Step, StepKind
 from bot.ports import ClusterReader
-from bot.remediation import rollouts, scheduled_restart, stray_process
+from bot.remediation import scheduled_restart, stray_process
 from bot.remediation.assemble import ANNOTATION, Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
 from bot.remediation.change import Beside, Change, Edit, put
 from bot.remediation.pointer import MISSING, apply, get, under
-from bot.remediation.shape import shape_of
+from bot.remediation.shape import STRATEGY, rolls, shape_of
 from bot.remediation.workload import Shape, Workload, metadata
 from bot.remediation.writes import Writes, look, needed
 
@@ -64,12 +64,12 @@ def _beside(step: Step, reader: ClusterReader) -> Beside:
 def _assembled(done: Remediation, workload: Workload, change: Change, reader: ClusterReader, new_id: Callable[[], str], now: datetime | None) -> Remediation:
     edits = change.edits
     running = look(workload, reader, now or datetime.now(UTC))
-    of_template = tuple(edit for edit in edits if under(edit.pointer, workload.shape.template) and not under(edit.pointer, rollouts.STRATEGY))
+    of_template = tuple(edit for edit in edits if rolls(edit.pointer, workload.shape.template))
     of_strategy = tuple(edit for edit in edits if edit not in of_template)
     draft = Draft(new_id(), done.action, "undo", done.remedy, done.target, done.risk, Expectation())
     if not of_template:
         return remediation(draft, workload, Change(of_strategy, beside=change.beside), Writes(), running, reader)
-    writes = needed(workload, running, done.target.pod) if not any(edit.pointer == rollouts.STRATEGY for edit in of_strategy) else Writes()
+    writes = needed(workload, running, done.target.pod) if not any(edit.pointer == STRATEGY for edit in of_strategy) else Writes()
     if running.room.fits:
         return remediation(draft, workload, Change((*of_template, *of_strategy), _held(writes), beside=change.beside), writes, running, reader)
     later = (*of_strategy, *(Edit(edit.pointer, edit.after, edit.before) for edit in reversed(writes.edits)))

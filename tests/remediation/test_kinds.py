@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bot.model import ObjectRef, StepKind, Target
-from bot.remediation import observe
+from bot.remediation import execute_step, observe, plan_undo
 from bot.remediation.bound import FIELD_MANAGER
-from tests.remediation.plans import handed_out, planned, recommendation
+from tests.remediation.plans import handed_out, new_id, operation, planned, recommendation
 from tests.remediation.shelf import ShelfReader, container, node, pod, workload
 
 VERSIONS = {"LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "RayService": "ray.io/v1", "RayCluster": "ray.io/v1",
@@ -182,6 +182,44 @@ def test_what_the_variable_holds_besides_plain_words_is_left_to_people() -> None
 def test_a_kind_of_the_same_name_in_another_group_is_not_touched() -> None:
     target = Target("shelf", "llm", "chat-0", container="server", workload=ObjectRef("example.com/v1", "RayService", "llm", "chat", "RayService-uid"))
     assert "does not change by itself" in handed_out(shelf(custom("RayService", {"rayClusterConfig": ray()}), SERVICE), at=target).reason.en
+
+
+@pytest.mark.parametrize(
+    ("body", "labels", "container_name", "pointer"),
+    [
+        (custom("InferenceService", model(), **RAW), ISVC, "kserve-container", "/spec/predictor/minReplicas"),
+        (
+            custom("RayCluster", ray()),
+            {"ray.io/cluster": "chat", "ray.io/node-type": "worker", "ray.io/group": "gpu"},
+            "server",
+            "/spec/workerGroupSpecs/1/replicas",
+        ),
+    ],
+)
+def test_one_more_pod_restarts_none_and_counts_those_that_are_there(body: Any, labels: Any, container_name: str, pointer: str) -> None:
+    here = shelf(body, labels, gpus=3, ready=True)
+    plan = planned(here, "add_replicas", at(body["kind"], container_name))
+    assert paths(plan) == [pointer]
+    assert not any("Restarts" in note.en for note in plan.notes)
+    execute_step(plan, 0, "op-1", here.writer())
+    here.edit(body["kind"], "chat", lambda one: one["metadata"].update(managedFields=[{"manager": FIELD_MANAGER, "time": "2026-11-30T10:00:00Z"}]))
+    assert (observe(plan, here).updated, observe(plan, here).wanted) == (1, 2)
+    here.put(pod("chat-1", body, ready=True, labels=labels))
+    assert observe(plan, here).done
+
+
+def test_the_pods_stay_new_when_the_strategy_goes_back_after_the_rollout() -> None:
+    here = shelf(custom("InferenceService", model(args=["--max-model-len=131072"]), **RAW), ISVC, ready=True)
+    plan = planned(here, at=at("InferenceService", "kserve-container"))
+    execute_step(plan, 0, "op-1", here.writer())
+    undo = plan_undo(operation(plan), here, new_id=new_id)
+    assert [step.after_rollout for step in undo.steps] == [False, True]
+    for index, (written, made) in enumerate([("2026-11-30T10:00:00Z", "2026-11-30T10:00:05Z"), ("2026-11-30T10:05:00Z", "2026-11-30T10:00:05Z")]):
+        execute_step(undo, index, "op-2", here.writer())
+        entries = [{"manager": FIELD_MANAGER, "time": written}]
+        here.edit("InferenceService", "chat", lambda one, entries=entries: one["metadata"].update(managedFields=entries))  # type: ignore[misc]
+        here.edit("Pod", "chat-0", lambda one, made=made: one["metadata"].update(creationTimestamp=made))  # type: ignore[misc]
+        assert observe(undo, here).done
 
 
 def daemon_set(**strategy: Any) -> dict[str, Any]:
