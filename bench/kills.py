@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -29,13 +30,14 @@ def main(argv: list[str]) -> int:
     """0 when nothing was wrong, else 1."""
     parser = argparse.ArgumentParser(prog="python -m bench kills", description=(__doc__ or "").partition("\n\n")[2].strip())
     parser.add_argument("--points", type=int, default=1000, help="kills in the small world (default 1000)")
+    parser.add_argument("--replicas", type=int, default=1, help="bots that work on one store at a time in the small world (default 1)")
     parser.add_argument("--serve", type=int, default=0, help="kills of `oombot serve` against the sandbox (default 0)")
     parser.add_argument("--real", type=int, default=0, help="kills of `oombot serve` against the real API server (default 0; needs `make control-plane`)")
     parser.add_argument("--seed", type=int, default=1, help="the first round's seed; each round takes the next")
     parser.add_argument("--side-by-side", type=int, default=2, help="rounds in the small world at a time (default 2)")
     asked = parser.parse_args(argv)
     lanes: list[tuple[str, int, Callable[[int], Tally], int]] = [
-        ("small world", asked.points, small, asked.side_by_side),
+        ("small world", asked.points, partial(small, replicas=asked.replicas), asked.side_by_side),
         ("serve", asked.serve, serve, 1),
         ("real API server", asked.real, real, 1),
     ]
@@ -89,9 +91,9 @@ def _shares(at: Counter[str]) -> str:
 # ---------------------------------------------------------------- the lanes
 
 
-def small(seed: int) -> Tally:
+def small(seed: int, replicas: int = 1) -> Tally:
     with tempfile.TemporaryDirectory(prefix="oombot-kills-") as folder:
-        return Round(Path(folder), seed, AS_MANY_AS_IT_TAKES).go()
+        return Round(Path(folder), seed, AS_MANY_AS_IT_TAKES, replicas).go()
 
 
 def serve(seed: int) -> Tally:

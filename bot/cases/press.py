@@ -84,6 +84,8 @@ def _decide(desk: Desk, case: Case, button: Button, pressed: Press, decide: Call
     """`decide` on the newest Case, if the button still counts there."""
 
     def guarded(now: Case) -> Case:
+        if pressed.key in now.handled:  # by another worker: this press has had its effect
+            return now
         _still_there(now, button.id)
         return replace(decide(now), handled=(*now.handled[-HANDLED:], pressed.key))
 
@@ -172,8 +174,8 @@ def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
 def _void(desk: Desk, case: Case, button: Button, pressed: Press, why: Words, wrong: Exception) -> None:
     """The plan does not fit the world any more: it is taken back, with the difference in the thread."""
     desk.note("void", case, who=pressed.actor.id, key=why.key, reason=str(wrong), differences=[[one.path, one.before, one.now, one.who] for one in differences_of(wrong)])
-    _decide(desk, case, button, pressed, lambda now: back(desk, now, why, differences=differences_of(wrong)))
-    desk.tell(pressed.actor, pressed.conversation, why)
+    if _decide(desk, case, button, pressed, lambda now: back(desk, now, why, differences=differences_of(wrong))).trouble == why:
+        desk.tell(pressed.actor, pressed.conversation, why)
 
 
 def _reject(desk: Desk, case: Case, button: Button, pressed: Press) -> None:

@@ -270,3 +270,23 @@ def test_only_an_approver_lets_writing_go_on(stage: Stage) -> None:
     assert stage.cases.status().frozen is not None
     stage.cases.freeze(WEI, False, OPS)
     assert stage.cases.status().frozen is None
+
+
+def test_a_press_that_two_workers_handle_at_once_counts_once_and_nobody_is_told(stage: Stage) -> None:
+    case = planned(stage)
+    button, seen = stage.button(case, "approve"), [0]
+
+    def other_worker(name: str) -> None:
+        seen[0] += name == "dry_run"
+        if name == "dry_run" and seen[0] == 1:
+            stage.world.on_call = lambda _name: None
+            stage.queue.jobs = []
+            stage.press(WEI, button, key="one")
+            stage.queue.run_due()
+
+    stage.world.on_call = other_worker
+    stage.press(WEI, button, key="one")
+    stage.queue.run_due()
+    operation = stage.now(case).operation
+    assert operation is not None
+    assert (len(operation.approvals), stage.chat.whispers, stage.world.writes) == (1, [], ["apply:0"])
