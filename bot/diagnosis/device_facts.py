@@ -105,7 +105,14 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
     model = derived.text("engine.model") + " " + derived.text("args.model")
     multimodal = any(
         derived.has(name)
-        for name in ("vllm.encoder_profiled", "vllm.multimodal_profile", "engine.limit_mm_per_prompt", "stack.multimodal_encoder", "stack.vision_attention")
+        for name in (
+            "vllm.encoder_profiled",
+            "vllm.multimodal_profile",
+            "vllm.multimodal_worst_case",
+            "engine.limit_mm_per_prompt",
+            "stack.multimodal_encoder",
+            "stack.vision_attention",
+        )
     )
     derived.add("engine.multimodal", True if multimodal or _MULTIMODAL.search(model) else None, "vllm.encoder_profiled")
     _weights(derived, model)

@@ -7,12 +7,13 @@ import re
 
 from bot import units
 from bot.diagnosis.codes import in_words
-from bot.facts import Facts, Missing
+from bot.facts import VOCABULARY, Facts, Missing
 from bot.model import Text, Value
 
 _PLACEHOLDER = re.compile(r"\{([a-zA-Z_][\w.]*)\}")
 _GAP = re.compile(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # a code in words leaves the spaces that stood around its placeholder
 _UNKNOWN = {"en": "an unknown amount", "zh": "未知"}
+_UNNAMED = {"en": "something not shown", "zh": "未知"}  # where a name is missing, "amount" would be nonsense
 _YES = {True: Text("yes", "是"), False: Text("no", "否")}
 
 
@@ -36,7 +37,9 @@ def show(name: str, value: Value, language: str = "en") -> str:
 def _filled(template: str, facts: Facts, language: str) -> str:
     def one(found: re.Match[str]) -> str:
         value = facts.get(found[1])
-        return _UNKNOWN[language] if isinstance(value, Missing) else show(found[1], value, language)
+        if isinstance(value, Missing):
+            return (_UNNAMED if VOCABULARY.get(found[1], ("", ""))[0] == "text" else _UNKNOWN)[language]
+        return show(found[1], value, language)
 
     filled = _PLACEHOLDER.sub(one, template)
     return _GAP.sub("", filled) if language == "zh" else filled

@@ -1,0 +1,87 @@
+"""Kinds that public reports showed and no scene had: a trial that runs out, a negative budget and silence, killed compilers, signals that gunicorn names, a network card that may not lock memory."""
+
+import pytest
+
+from bot.model import Certainty, Diagnosis
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.test_pastes import frame, oom
+
+
+def remedies(found: Diagnosis) -> list[str]:
+    return [f"{each.remedy}:{each.direction}" if each.direction else each.remedy for each in found.recommendations]
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        frame("vllm/v1/worker/gpu_worker.py", "determine_available_memory", "estimate = self.model_runner.profile_cudagraph_memory()"),
+        frame("vllm/v1/worker/gpu_worker.py", "determine_available_memory") + frame("vllm/v1/worker/gpu_model_runner.py", "profile_cudagraph_memory"),
+    ],
+)
+def test_a_trial_of_graphs_that_runs_out_is_told_to_be_smaller_or_left_out(frames: str) -> None:
+    found = diagnose({"container.log": frames + oom()})
+    assert found.cause == "cuda_graph_capture"
+    assert {"cudagraph_sizes:lower", "cudagraph_estimate:disable"} <= set(remedies(found))
+    assert "gpu_memory_utilization:lower" not in remedies(found)
+
+
+def test_a_capture_that_runs_out_keeps_the_estimate() -> None:
+    found = diagnose({"container.log": frame("vllm/v1/worker/gpu_model_runner.py", "capture_model") + oom()})
+    assert found.cause == "cuda_graph_capture"
+    assert "cudagraph_estimate:disable" not in remedies(found)
+
+
+def test_a_negative_budget_counts_even_where_the_log_ends_with_it() -> None:
+    found = diagnose({"container.log": "INFO 06-02 11:20:31 [gpu_worker.py:298] Available KV cache memory: -1.44 GiB\n"})
+    assert (found.cause, found.certainty) == ("kv_cache_too_small", Certainty.LIKELY)
+    assert remedies(found)[0] == "gpu_memory_utilization:raise"
+
+
+def test_a_budget_that_is_left_says_nothing_where_the_log_ends_with_it() -> None:
+    assert diagnose({"container.log": "INFO 06-02 11:20:31 [gpu_worker.py:298] Available KV cache memory: 1.44 GiB\n"}).cause == "unknown"
+
+
+def test_a_step_that_dumped_its_input_with_graphs_captured_was_serving() -> None:
+    said = oom().replace("allocated by PyTorch,", "allocated by PyTorch, with 88.00 MiB allocated in private pools (e.g., CUDA Graphs),")
+    said = said.removeprefix("torch.OutOfMemoryError: ")
+    line = f"ERROR 12-20 08:10:40 engine.py:135] OutOfMemoryError('Error in model execution (input dumped to /tmp/err_execute_model_input_1.pkl): {said}')\n"
+    assert diagnose({"container.log": line}).cause == "runtime_burst"
+    without = line.replace(", with 88.00 MiB allocated in private pools (e.g., CUDA Graphs)", "")
+    assert diagnose({"container.log": without}).cause == "gpu_oom"
+
+
+@pytest.mark.parametrize(
+    ("sent", "cause"), [("code 139", "segfault"), ("SIGSEGV", "segfault"), ("code 134", "abort"), ("SIGBUS", "shm_too_small"), ("SIGTERM", "unknown")]
+)
+def test_gunicorn_names_the_signal_of_its_worker(sent: str, cause: str) -> None:
+    assert diagnose({"container.log": f"[2026-02-03 11:00:02 +0000] [9] [ERROR] Worker (pid:31) was sent {sent}!\n"}).cause == cause
+
+
+def test_a_killed_compiler_is_no_proof_of_memory_and_asks_for_fewer_of_them() -> None:
+    found = diagnose({"container.log": "ninja: job failed: c++ -O2 gemm.cu\nc++: fatal error: Killed signal terminated program cc1plus\n"})
+    assert (found.cause, found.certainty) == ("node_out_of_memory", Certainty.POSSIBLE)
+    assert remedies(found)[0] == "host_memory_use:lower"
+
+
+def test_a_network_card_that_may_not_lock_memory_is_neither_the_cards_memory_nor_shm() -> None:
+    found = diagnose(
+        {
+            "container.log": "n4:71:88 [2] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\nRuntimeError: NCCL error: unhandled system error\n"
+        }
+    )
+    assert (found.cause, remedies(found)[0]) == ("nccl_failure", "network:fix")
+    assert "shm_size:raise" in {f"{each.remedy}:{each.direction}" for each in found.will_not_help}
+
+
+def test_an_assertion_in_a_kernel_is_not_called_an_illegal_access() -> None:
+    found = diagnose({"container.log": "RuntimeError: CUDA error: device-side assert triggered\n"})
+    assert found.cause == "gpu_fault"
+    assert "illegal" not in found.summary.en
+
+
+def test_a_name_that_is_not_known_is_not_an_amount() -> None:
+    said = "kernel: oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/init.scope,task=python3,pid=811,uid=0\n"
+    kill = "kernel: Out of memory: Killed process 811 (python3) total-vm:9000000kB, anon-rss:8000000kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:13660kB oom_score_adj:0\n"
+    found = diagnose({"kernel.log": "".join(f"Feb 20 19:15:36 n1 {line}" for line in (said, kill))})
+    assert found.cause == "node_out_of_memory"
+    assert "amount" not in found.summary.en
