@@ -6,7 +6,7 @@ feeds only. Knows nothing of servers; what the lines mean is `events` and `incid
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -62,14 +62,13 @@ class Scanner:
     def scan(self, stream: BinaryIO, block: int = BLOCK) -> Scan:
         """Reads `stream` to its end, through two buffers that are used again and again. May run in several threads at once."""
         keeper, search = _Keeper(self.messages), Search(self._search)
-        newest: deque[_Part] = deque(maxlen=2)  # copies, while some anchors are too frequent to look at all their hits
+        newest: deque[_Part] = deque(maxlen=2)  # the last two stay in the two buffers
         before: tuple[_Part, Callable[[], _Ends]] | None = None
         with _Helper(search) as helper:
             for part in chain(_parts(stream, block), [None]):
                 if before is not None:
                     self._take(before[0], before[1](), keeper)
-                    if search.crowded:
-                        newest.append(replace(before[0], buffer=before[0].buffer[: before[0].end]))
+                    newest.append(before[0])
                 before = (part, helper.start(part)) if part is not None else None
         self._look_closely(newest, search, keeper)
         return keeper.result()
@@ -91,7 +90,7 @@ class Scanner:
     def _look_closely(self, newest: Iterable["_Part"], search: Search, keeper: "_Keeper") -> None:
         """Of the most frequent anchors, the last KEEP hits of the file."""
         for part in newest:
-            last = sorted((end, index) for index, end in search.last(part.buffer, KEEP))
+            last = sorted((end, index) for index, end in search.last(part.buffer, part.end, KEEP))
             for line, end, index in _with_lines(part, last):
                 keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
         keeper.put_in_order()

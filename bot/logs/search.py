@@ -74,11 +74,6 @@ class Search:
         self._found: list[tuple[int, int]] = []
         self._pieces_at: list[int] = []
 
-    @property
-    def crowded(self) -> bool:
-        """Whether some anchors are so frequent that only a few of their hits are given for each block."""
-        return bool(self._hot - self._anchors.once)
-
     def find(self, buffer: bytearray, end: int, take: Take) -> None:
         """Calls `take` for the hits in the first `end` bytes, in no particular order."""
         if end <= SMALL and not self.read:
@@ -96,10 +91,10 @@ class Search:
         if end > SAMPLE and (hot or gone or (self._pieces is None and self.read > LARGE)) and self._learned < RELEARN:
             self._learn(buffer, end, self._hot - gone | hot)
 
-    def last(self, buffer: bytearray, most: int) -> Iterator[tuple[int, int]]:
-        """The last `most` hits of each very frequent anchor: index and end."""
+    def last(self, buffer: bytearray, end: int, most: int) -> Iterator[tuple[int, int]]:
+        """The last `most` hits of each very frequent anchor in the first `end` bytes: index and end."""
         for index in self._hot - self._anchors.once:
-            text, stop = self._anchors.texts[index], len(buffer)
+            text, stop = self._anchors.texts[index], end
             for _ in range(most):
                 at = buffer.rfind(text, 0, stop)
                 if at < 0:

@@ -60,7 +60,7 @@ def test_what_is_usual_in_the_file_is_given_from_both_ends_only() -> None:
 
 def test_the_last_hits_of_a_frequent_text_can_be_had_when_the_end_is_known() -> None:
     data = bytearray(LINE * 5000)
-    assert sorted(end for _, end in LEARNED.last(data, 400)) == sorted(plainly(bytes(data), 5))[-400:]
+    assert sorted(end for _, end in LEARNED.last(data, len(data), 400)) == sorted(plainly(bytes(data), 5))[-400:]
 
 
 def test_a_text_that_turns_frequent_late_costs_no_more_than_its_ends_and_is_found_again_when_rare() -> None:
