@@ -22,6 +22,7 @@ from tests.walk.killed_bot import STEPS, Bot
 from tests.walk.world import ANA, JO, OPS, WEI
 
 WITHIN_S = 120
+MESSAGES = 7  # top, evidence, recommendation; plan and outcome of the apply and of the undo
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.walk.killed_bot"])
 
@@ -139,12 +140,16 @@ class Round:
         self.bot.cases.press(Press(f"p{self.bot.keys()}", button.id, actor, OPS, case.updated_at))
 
     def _settle(self) -> None:
-        """Until the thread shows the end; few kills are left for that, since all writes are done."""
+        """Until the thread shows the end, all of it; few kills are left for that, since all writes are done."""
         end = time.monotonic() + WITHIN_S
         self.killer.at_most(2)
-        while self.bot.world.rows("SELECT state FROM messages WHERE purpose = 'top'") != [(State.UNDONE.value,)] and time.monotonic() < end:
+        while not self._shown() and time.monotonic() < end:
             self.killer.keep_it_running()
             time.sleep(0.01)
+
+    def _shown(self) -> bool:
+        rows = self.bot.world.rows
+        return rows("SELECT state FROM messages WHERE purpose = 'top'") == [(State.UNDONE.value,)] and rows("SELECT count(*) FROM messages")[0][0] >= MESSAGES
 
     def _look(self) -> None:
         """What must hold."""
@@ -155,7 +160,7 @@ class Round:
             ("writes", writes, [f"{verb}:{step}" for verb in ("apply", "undo") for step in range(STEPS)]),
             ("value", world.rows("SELECT value FROM value"), [(131072,)]),
             ("messages that stand twice", world.rows("SELECT purpose FROM messages GROUP BY purpose HAVING count(*) > 1"), []),
-            ("messages", world.rows("SELECT count(*) FROM messages"), [(7,)]),
+            ("messages", world.rows("SELECT count(*) FROM messages"), [(MESSAGES,)]),
             ("refusals", world.rows("SELECT who, key FROM whispers"), []),
             ("audit trail", [str(one) for one in self.bot.audit.verify()], []),
         ):
