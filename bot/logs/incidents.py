@@ -16,7 +16,6 @@ STACK = 600  # lines in front of a root in which its traceback may stand
 QUIET = 45  # seconds after a death in which its followers may still speak
 WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
 BEHIND = 60  # lines behind a root without a stack of its own, in which another process may repeat it
-ALIVE = 5  # reports of load behind words of an end, which an ended server does not give any more (it may give one or two)
 CALL = 60  # lines around "a call failed" in which its error stands
 FAR = 2000  # lines between what a failed call wrote past the log, to stderr, and the log's word of it
 NEAR = 400  # lines behind a root in which its followers may stand
@@ -176,14 +175,22 @@ def _behind_engines(run: list[Event]) -> list[Event]:
     return behind
 
 
-def _without_lived_through(events: Sequence[Event]) -> Sequence[Event]:
+def _without_lived_through(events: tuple[Event, ...]) -> tuple[Event, ...]:
     """The events without words of an end that the server went on serving behind, and refused nobody: somebody's text, as a client may write into a log."""
-    loads = [event.line for event in events if event.message.role == "progress" and event.message.counted and event.message.phase is Phase.SERVING]
-    if len(loads) < ALIVE:
-        return events
-    lived = loads[-ALIVE]
+    load = max((event for event in events if event.message.counted and event.message.role == "progress"), key=lambda event: event.line, default=None)
     refused = max((event.line for event in events if event.message.role == "hint" and event.message.phase is Phase.SERVING), default=0)
-    return [event for event in events if event.message.role not in ("wrapper", "shutdown", "ended") or event.line > lived or event.line < refused]
+    if load is None or load.message.phase is not Phase.SERVING:
+        return events
+    return tuple(
+        event for event in events if event.message.role not in ("wrapper", "shutdown", "ended") or event.line < refused or not _long_before(event, load)
+    )
+
+
+def _long_before(event: Event, load: Event) -> bool:
+    """By the clock, or by lines where there is none: an ended server may report its load once or twice more."""
+    if event.prefix.seconds is None or load.prefix.seconds is None:
+        return load.line - event.line > NEAR
+    return load.line > event.line and load.prefix.seconds - event.prefix.seconds > QUIET
 
 
 def _over(events: Sequence[Event]) -> bool:

@@ -284,3 +284,24 @@ def test_a_follower_without_the_servers_prefix_does_not_hide_its_error() -> None
     )
     assert found.root is not None
     assert found.root.id == "torch.oom"
+
+
+def test_words_of_an_end_that_the_server_went_on_serving_behind_are_somebodys_text() -> None:
+    asked = "(APIServer pid=1) ERROR 11-30 09:02:00 [serving.py:1] The model `EngineCore encountered a fatal error.` does not exist."
+    load = "(APIServer pid=1) " + STATS.replace("09:03:00", "09:07:00")
+    assert incident(START, READY, asked, load).wrapped is None
+
+
+def test_one_more_report_of_load_shows_no_life_of_an_engine_that_has_died() -> None:
+    died = "(EngineCore pid=2) ERROR 11-30 09:02:50 [core.py:1] EngineCore encountered a fatal error."
+    assert incident(START, READY, died, "(APIServer pid=1) " + STATS).wrapped is not None
+
+
+def test_refused_requests_behind_an_end_prove_it() -> None:
+    died, load = (
+        "(EngineCore pid=2) ERROR 11-30 09:02:50 [core.py:1] EngineCore encountered a fatal error.",
+        "(APIServer pid=1) " + STATS.replace("09:03:00", "09:07:00"),
+    )
+    refused = '(APIServer pid=1) INFO:     10.0.0.1:51000 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error'
+    first = "(APIServer pid=1) " + STATS
+    assert incident(START, READY, first, died, refused, load).wrapped is not None
