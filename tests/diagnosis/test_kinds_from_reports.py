@@ -85,3 +85,40 @@ def test_a_name_that_is_not_known_is_not_an_amount() -> None:
     found = diagnose({"kernel.log": "".join(f"Feb 20 19:15:36 n1 {line}" for line in (said, kill))})
     assert found.cause == "node_out_of_memory"
     assert "amount" not in found.summary.en
+
+
+@pytest.mark.parametrize("file", ["vllm/model_executor/warmup/deep_gemm_warmup.py", "vllm/v1/worker/gpu/warmup.py"])
+def test_a_warm_up_of_kernels_that_runs_out_is_not_a_cache_that_vanished(file: str) -> None:
+    sized = "INFO 06-02 11:20:31 [gpu_worker.py:298] Available KV cache memory: 9.10 GiB\nINFO 06-02 11:20:32 [kv_cache_utils.py:1229] GPU KV cache size: 99,072 tokens\n"
+    function = "deep_gemm_warmup" if "gemm" in file else "warmup_kernels"
+    found = diagnose({"container.log": sized + frame(file, function) + oom("6.00 GiB", free="4.10 GiB")})
+    assert found.cause == "profile_run_peak"
+    assert {"gpu_memory_utilization:lower", "max_num_batched_tokens:lower"} <= set(remedies(found))
+    assert "isolate_gpu" not in remedies(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[171.20] [n3:81:0]  ib_md.c:340  UCX  ERROR ibv_reg_mr(address=0x7f00, length=4096, access=0xf) failed: Cannot allocate memory",
+        "E0201 10:00:01.1 71 rdma_context.cpp:180] Failed to register memory 0x7e1a4: Cannot allocate memory [12]",
+    ],
+)
+def test_a_transfer_library_that_may_not_lock_memory_is_told_so(line: str) -> None:
+    assert diagnose({"container.log": line + "\n"}).cause == "nccl_failure"
+
+
+def test_a_limit_on_threads_is_no_limit_on_memory() -> None:
+    log = (
+        "OpenBLAS blas_thread_init: pthread_create failed for thread 7 of 96: Resource temporarily unavailable\n"
+        "terminate called after throwing an instance of 'std::system_error'\nAborted\n"
+    )
+    found = diagnose({"container.log": log})
+    assert (found.cause, remedies(found)) == ("application_error", ["application:fix"])
+
+
+def test_a_full_tpu_shows_no_numbers_that_it_does_not_have() -> None:
+    line = "XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 17.02G of 15.75G hbm.\n"
+    found = diagnose({"container.log": line})
+    assert (found.cause, found.certainty) == ("gpu_oom", Certainty.POSSIBLE)
+    assert "unknown" not in found.summary.en
