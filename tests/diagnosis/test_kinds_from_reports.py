@@ -122,3 +122,12 @@ def test_a_full_tpu_shows_no_numbers_that_it_does_not_have() -> None:
     found = diagnose({"container.log": line})
     assert (found.cause, found.certainty) == ("gpu_oom", Certainty.POSSIBLE)
     assert "unknown" not in found.summary.en
+
+
+def test_more_ranks_than_cards_here_counts_only_where_nothing_came_after_it() -> None:
+    warned = "WARNING 04-02 09:10:11 [ray_utils.py:352] Tensor parallel size (8) exceeds available GPUs (4). This may result in Ray placement group allocation failures.\n"
+    alone = diagnose({"container.log": warned})
+    assert (alone.cause, remedies(alone)[:2]) == ("unschedulable", ["ray_resources:fix", "tensor_parallel_size:lower"])
+    assert "8 ranks" in alone.summary.en
+    loaded = "(RayWorkerWrapper pid=7) INFO 04-02 09:12:40 [gpu_model_runner.py:2602] Starting to load model /m...\n"
+    assert diagnose({"container.log": warned + loaded + frame("vllm/v1/worker/gpu_model_runner.py", "capture_model") + oom()}).cause == "cuda_graph_capture"
