@@ -99,7 +99,7 @@ class Outside:
             self.keep_it_running()
             if time.monotonic() >= again:
                 act()
-                again = time.monotonic() + 2
+                again = time.monotonic() + 1
             time.sleep(0.02)
 
     def click(self, person: str, verb: str) -> None:

@@ -18,7 +18,7 @@ from tests.walk.world import ANA, JO, OPS, WEI
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_bot_that_is_killed_at_any_moment_does_everything_once(tmp_path: Path, seed: int) -> None:
-    tally = Round(tmp_path, seed, kills=8).go()
+    tally = Round(tmp_path, seed, kills=6).go()
     assert tally.wrong == []
     assert (tally.writes, tally.kills > 0) == (6, True)
 
@@ -29,7 +29,7 @@ def test_two_replicas_that_work_at_once_do_everything_once(tmp_path: Path) -> No
 
 
 def test_two_replicas_of_which_one_is_killed_do_everything_once(tmp_path: Path) -> None:
-    tally = Round(tmp_path, 1, kills=4, replicas=2).go()
+    tally = Round(tmp_path, 1, kills=3, replicas=2).go()
     assert (tally.wrong, tally.writes) == ([], 6)
 
 
