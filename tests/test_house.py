@@ -77,17 +77,6 @@ def test_no_test_replaces_the_product_with_a_mock() -> None:
     assert mocked == []
 
 
-def test_the_repository_speaks_of_the_product_alone() -> None:
-    words = re.compile(
-        rb"/work/|/farm/|/tmp/bash_jobs|\.library|farm-(bench|studio)|subagent|before-stop|files\.pythonhosted\.org|proxy\.golang\.org|registry\.npmjs"
-    )
-    named = []
-    for p in tracked():
-        if p.is_file() and p.suffix not in {".png", ".lock"} and p.name not in {"test_house.py", "go.sum"}:
-            named += [f"{p.relative_to(ROOT)}:{n}" for n, line in enumerate(p.read_bytes().split(b"\n"), 1) if words.search(line)]
-    assert named == []
-
-
 def test_the_playbooks_hold_data_only() -> None:
     assert [str(p) for p in (ROOT / "playbooks").rglob("*") if p.is_file() and p.suffix not in {".yaml", ".j2", ".md"} and p.parent.name != "__pycache__"] == []
 
