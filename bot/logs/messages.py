@@ -42,6 +42,7 @@ class LogMessage:
     tier: int = 3
     counted: bool = False
     versions: str = ""
+    printed_by: str = ""  # the program, library or source file that prints it
     file: str = ""
 
 

@@ -37,7 +37,9 @@ def load_fresh(root: Path) -> Knowledge:
 
 
 def _knowledge(documents: compiled.Documents) -> Knowledge:
-    messages = [message(item, file) for file, document in documents["messages"] for item in document.get("messages", [document])]
+    messages = [
+        message(item, file, document.get("printed_by", "")) for file, document in documents["messages"] for item in document.get("messages", [document])
+    ]
     signatures = [signature(document, name) for name, document in documents["signatures"]]
     remedies = {name: remedy_text(name, item) for _, document in documents["remedies"] for name, item in document.items()}
     return Knowledge(tuple(messages), tuple(signatures), remedies)
@@ -117,8 +119,8 @@ def text_of(value: Any) -> Text:
     return Text(value) if isinstance(value, str) else Text(value["en"], value.get("zh", ""))
 
 
-def message(item: Mapping[str, Any], file: str) -> LogMessage:
-    """The LogMessage of one checked entry."""
+def message(item: Mapping[str, Any], file: str, printed_by: str) -> LogMessage:
+    """The LogMessage of one checked entry; `printed_by` is what its family says of itself."""
     return LogMessage(
         id=item["id"],
         says=text_of(item["says"]),
@@ -132,6 +134,7 @@ def message(item: Mapping[str, Any], file: str) -> LogMessage:
         tier=item.get("tier", 3),
         counted=item.get("counted", False),
         versions=item.get("versions", ""),
+        printed_by=item.get("printed_by", printed_by),
         file=file,
     )
 

@@ -1,4 +1,4 @@
-"""The table of all log messages for people (`docs/messages.md`), made from the data: id, what it means, versions, phase, causes it supports."""
+"""The table of all log messages for people (`docs/messages.md`), made from the data: id, what it means, who prints it, versions, phase, causes it supports."""
 
 from bot.diagnosis.signatures import Signature
 from bot.logs.messages import LogMessage
@@ -8,8 +8,8 @@ HEAD = """# Log messages
 
 Made from `playbooks/log_messages/` by `oombot explain --table`; do not edit. "Supports" names the causes whose signatures use the message or its kind.
 
-| message | what it means | versions | phase | supports |
-|---|---|---|---|---|
+| message | what it means | printed by | versions | phase | supports |
+|---|---|---|---|---|---|
 """
 
 
@@ -20,10 +20,11 @@ def markdown(knowledge: Knowledge) -> str:
 
 def supports(message: LogMessage, signatures: tuple[Signature, ...]) -> tuple[str, ...]:
     """Causes of the signatures that use the message, its fields or its kind in `when`, or that its phase or purpose as a frame decides."""
-    return tuple(sorted({item.cause for item in signatures if _uses(item, message)}))
+    return tuple(sorted({item.cause for item in signatures if uses(item, message)}))
 
 
-def _uses(signature: Signature, message: LogMessage) -> bool:
+def uses(signature: Signature, message: LogMessage) -> bool:
+    """Whether the message, its kind, or what it says as a frame of a stack can make the signature fire."""
     kinds: list[object] = []
     for operand in (signature.when.get("failure.kind") or {}).values():
         kinds += operand if isinstance(operand, list) else [operand]
@@ -33,5 +34,6 @@ def _uses(signature: Signature, message: LogMessage) -> bool:
 
 
 def _row(message: LogMessage, signatures: tuple[Signature, ...]) -> str:
-    cells = (f"`{message.id}`", message.says.en, message.versions, message.phase.value if message.phase else "", ", ".join(supports(message, signatures)))
+    phase = message.phase.value if message.phase else ""
+    cells = (f"`{message.id}`", message.says.en, message.printed_by, message.versions, phase, ", ".join(supports(message, signatures)))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

@@ -3,8 +3,13 @@
 import argparse
 import sys
 import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from bot.errors import BadInput
+
+if TYPE_CHECKING:  # heavy things are imported where they are used
+    from bot.logs.messages import LogMessage
 
 
 def main(argv: list[str]) -> int:
@@ -37,6 +42,7 @@ def _cause(cause: str, language: str) -> int:
     from bot.diagnosis.causes import FAMILIES, family_of
     from bot.diagnosis.rank import EXPLAINS
     from bot.playbooks import load
+    from bot.playbooks.table import uses
 
     known = [name for names in FAMILIES.values() for name in names]
     if cause not in known:
@@ -47,14 +53,28 @@ def _cause(cause: str, language: str) -> int:
         print(f"\n{signature.id}  ({signature.file})")
         print(_wrap(signature.says.say(language)))
         for title, conditions in (("when", signature.when), ("unless", signature.unless), ("certain if", signature.certain_if)):
-            for name, condition in conditions.items():
-                print(_wrap(f"{title} {name} {', '.join(f'{predicate} {operand}' for predicate, operand in condition.items())}", "    "))
-        print(_wrap("do: " + ", ".join(remedy.id for remedy in signature.remedies), "    "))
+            for condition in _conditions(conditions):
+                print(_wrap(f"{title} {condition}", "    "))
+        for message in (item for item in knowledge.messages if uses(signature, item)):
+            print(_wrap(f"seen as {message.id}: {_where_from(message)}", "    "))
+        for decider in signature.deciders:
+            print(_wrap(f"decided by {decider.source}: {decider.would_tell.say(language)}", "    "))
+        for remedy in signature.remedies:
+            only = [f"if {condition}" for condition in _conditions(remedy.when)] + [f"unless {condition}" for condition in _conditions(remedy.unless)]
+            print(_wrap("do " + ", ".join([remedy.id, *only]), "    "))
         for item in signature.will_not_help:
             print(_wrap(f"not {item.id}" + (f": {item.why.say(language)}" if item.why else ""), "    "))
     if EXPLAINS.get(cause):
         print(_wrap(f"\nExplains what looks like: {', '.join(EXPLAINS[cause])}", ""))
     return 0
+
+
+def _conditions(conditions: Mapping[str, Mapping[str, object]]) -> list[str]:
+    return [f"{name} {predicate} {operand}" for name, condition in conditions.items() for predicate, operand in condition.items()]
+
+
+def _where_from(message: "LogMessage") -> str:
+    return message.printed_by + (f", versions {message.versions}" if message.versions else "")
 
 
 def _line(line: str) -> int:
@@ -80,7 +100,7 @@ def _line(line: str) -> int:
                     for part in (
                         f"role {message.role}",
                         f"phase {message.phase.value}" if message.phase else "",
-                        f"versions {message.versions}" if message.versions else "",
+                        f"printed by {_where_from(message)}",
                     )
                     if part
                 )

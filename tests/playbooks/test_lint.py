@@ -16,6 +16,7 @@ pattern: 'needle in hay (?P<size>[\\d.]+) GiB'
 fields: {size: gib}
 role: fatal
 kind: test
+printed_by: a farmer
 examples:
   - {line: "a needle in hay 10.58 GiB", facts: {size: 10.58 GiB}}
 not:
@@ -58,14 +59,15 @@ def test_a_right_folder_has_no_mistakes(root: Path) -> None:
         ("role: fatal", "role: deadly", 6, "none of"),
         ("fields: {size: gib}", "fields: {size: furlongs}", 5, "none of"),
         ("says: A test.\n", "", 1, "'says' is missing"),
+        ("printed_by: a farmer\n", "", 1, "who prints it is missing"),
         ('["needle in hay "]', '["nee"]', 3, "4 to 240 bytes"),
         ("kind: test", "knid: test", 7, "unknown key"),
         ("kind: test\n", "", 6, "needs a kind"),
         ("fields: {size: gib}", "fields: {width: gib}", 5, "only one of pattern and fields"),
         ("(?P<size>[\\d.]+)", "(?P<size>[\\d.]+", 4, "not a regular expression"),
-        ("10.58 GiB}}", "11.00 GiB}}", 9, "not '11.00 GiB'"),
-        ('line: "a needle', 'line: "a haystack', 9, "does not match"),
-        ("needle in straw", "needle in hay", 11, "matches, and must not"),
+        ("10.58 GiB}}", "11.00 GiB}}", 10, "not '11.00 GiB'"),
+        ('line: "a needle', 'line: "a haystack', 10, "does not match"),
+        ("needle in straw", "needle in hay", 12, "matches, and must not"),
         ("needle in hay (?P<size>[\\d.]+) GiB", "(\\d+,?)+ needle in hay (?P<size>[\\d.]+) GiB", 4, "too slow"),
         ('["needle in hay "]', '["needle in hay ", "GPU KV cache usage: "]', 3, "prints all the time"),
     ],
