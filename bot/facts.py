@@ -30,7 +30,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "failure.tells_why": ("bool", "the root names a cause of its own, not only that something ended"),
     "failure.message": ("text", "id of the root message"),
     "failure.phase": ("text", "phase in which it failed"),
-    "failure.basis": ("text", "what the phase rests on: message, stack, follower, marker"),
+    "failure.basis": ("text", "what the phase rests on: message, stack, follower, marker (a word of progress before it), behind (one right after it)"),
     "failure.purpose": ("text", "what was being done: weights_creation, repacking, multimodal_encoder, sampler, ..."),
     "failure.after_phase": ("text", "last phase that the run entered before"),
     "failure.rank": ("int", "rank of the first failing process, where it is said"),

@@ -17,6 +17,7 @@ QUIET = 45  # seconds after a death in which its followers may still speak
 WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
 BEHIND = 60  # lines behind a root without a stack of its own, in which another process may repeat it
 CALL = 60  # lines around "a call failed" in which its error stands
+AFTER = 40  # lines behind a root in which a word of progress, written to the other stream, may stand that belongs before it
 FAR = 2000  # lines between what a failed call wrote past the log, to stderr, and the log's word of it
 NEAR = 400  # lines behind a root in which its followers may stand
 _SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
@@ -45,7 +46,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One log, understood. `events`: those of the last attempt. `basis`: what `phase` rests on (stack, message, follower, marker; "" when it is not known).
+    """One log, understood. `events`: those of the last attempt. `basis`: what `phase` rests on (stack, message, follower, marker, behind; "" when it is not known).
     `reached`: the last phase that the run entered before its root. `recovered`: the run went on after the root and served."""
 
     source: str
@@ -285,7 +286,21 @@ def _where(events: Sequence[Event], root: Event, frames: Sequence[Event], reache
     told = next((phase for phase in _PHASES if phase in behind), None) if not frames else None
     if told is not None:
         return told, "follower"  # Ray and others repeat the stack behind the error
+    entered = _overtaken(events, root)
+    if entered is not None and (reached is None or reached.order < entered.order):
+        return entered, "behind"
     return reached, "marker" if reached else ""
+
+
+def _overtaken(events: Sequence[Event], root: Event) -> Phase | None:
+    """The last phase of which the root's process says right behind the root that it has entered it. Two streams lie in one file and either may overtake
+    the other: a process that has died enters nothing any more."""
+    behind = [
+        event.message.phase
+        for event in events
+        if event.message.role == "progress" and root.line < event.line <= root.line + AFTER and _same_process(event, root) and event.message.phase
+    ]
+    return max(behind, key=lambda phase: phase.order, default=None)
 
 
 def _purpose(events: Sequence[Event], root: Event, frames: Sequence[Event]) -> str:

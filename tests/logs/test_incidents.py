@@ -305,3 +305,29 @@ def test_refused_requests_behind_an_end_prove_it() -> None:
     refused = '(APIServer pid=1) INFO:     10.0.0.1:51000 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error'
     first = "(APIServer pid=1) " + STATS
     assert incident(START, READY, first, died, refused, load).wrapped is not None
+
+
+@pytest.mark.parametrize(
+    ("behind", "phase"),
+    [
+        ("Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:31<00:30,  7.50s/it]", Phase.WEIGHTS),
+        ("INFO 02-11 04:25:22 [monitor.py:34] torch.compile takes 40.21 s in total", Phase.PROFILING),
+        ("Capturing CUDA graph shapes:  40%|####      | 14/35 [00:11<00:16,  1.30it/s]", Phase.GRAPH_CAPTURE),
+    ],
+)
+def test_a_word_of_progress_on_the_other_stream_right_behind_an_error_tells_its_stage(behind: str, phase: Phase) -> None:
+    found = incident("INFO 02-11 04:25:02 [gpu_model_runner.py:1] Starting to load model /models/m...", OOM, behind)
+    assert (found.phase, found.basis) == (phase, "marker" if phase is Phase.WEIGHTS else "behind")
+    assert incident(OOM, behind).phase is phase
+
+
+def test_progress_of_another_process_behind_an_error_says_nothing_of_its_stage() -> None:
+    found = incident(
+        "(Worker_TP0 pid=11) ERROR 02-11 04:25:02 [worker.py:1] " + OOM,
+        "(Worker_TP1 pid=12) INFO 02-11 04:25:22 [monitor.py:34] torch.compile takes 40.21 s in total",
+    )
+    assert found.phase is None
+
+
+def test_progress_long_behind_an_error_says_nothing_of_its_stage() -> None:
+    assert incident(OOM, *["a line"] * 60, "INFO 02-11 04:25:22 [monitor.py:34] torch.compile takes 40.21 s in total").phase is None
