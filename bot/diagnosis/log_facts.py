@@ -6,7 +6,7 @@ Scalars only. Of a message that several ranks or several times printed, the fail
 from collections import Counter
 from collections.abc import Iterable
 
-from bot.diagnosis import allocation, arguments
+from bot.diagnosis import allocation, arguments, growth
 from bot.facts import Facts
 from bot.logs.events import Event
 from bot.logs.incidents import Incident
@@ -82,6 +82,7 @@ def _failure(incident: Incident, root: Event) -> list[Fact]:
     else:
         nearest = next((event for event in incident.events if event.message.kind == "device_oom"), None)
         facts += allocation.facts_of(nearest) if nearest else []
+    facts += growth.facts_of([event for event in incident.events if event.message.kind == "device_oom"], incident.events)
     if incident.frames:
         facts += [Fact(f"stack.{frame.id.removeprefix('frame.')}", True, frame.place) for frame in incident.frames]
     return facts

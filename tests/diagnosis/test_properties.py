@@ -135,4 +135,6 @@ def test_a_signature_fires_on_its_own_examples_surer_than_any_rival() -> None:
     assert wrong == []
 
 
-TOLERATED: dict[str, str] = {}
+TOLERATED = {
+    "memory_leak/may-grow-between-errors": "runtime_burst",  # only keeps a second name open where a peak is likelier
+}
