@@ -26,7 +26,8 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
     alert_names_nothing  title, looked_for
     cannot_look         target, reason
     wrong_input         what
-    changed             what: the object is not what it was at the preview; `case.differences` has the details
+    changed             path, by, more (may be empty): the object is not what it was at the preview; `case.differences` has the details
+    changed_since       path, by, more (may be empty): at Undo, it is not what the bot left
     altered             digest: the kept plan is not the one that was shown and approved
     plan_gone           what: the cluster says that the plan does not fit any more
     plan_refused        reason
@@ -37,7 +38,7 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
     step_refused        step, reason
     took_too_long       ready, wanted
     cannot_watch        reason
-    reverted            who (may be empty), path: somebody else changed what was applied
+    reverted            by (may be empty), path: somebody else changed what was applied
     temporarily_not     what
 """
 

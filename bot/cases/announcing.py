@@ -73,10 +73,10 @@ def _messages(case: Case) -> Iterator[tuple[str, Any]]:
 def _of_operation(case: Case, operation: Operation, *, now: bool) -> Iterator[tuple[str, Any]]:
     live = (case.state, case.trouble, case.buttons) if now else ()
     yield f"plan:{operation.remediation.id}", (operation.approvals, operation.ended, operation.started_at, live)
-    if operation.started_at is not None:
+    if operation.started_at is not None or case.posts.get(f"outcome:{operation.id}"):  # one whose first step was refused has not begun after all
         running = now and operation.outcome is None
-        elapsed = int((case.updated_at - operation.started_at).total_seconds() // STEP_S) if running else 0
-        yield f"outcome:{operation.id}", (operation.next_step, operation.rollout, operation.outcome, operation.watch_until, operation.aftercare_until, operation.aftermath, live, elapsed)
+        elapsed = int((case.updated_at - operation.started_at).total_seconds() // STEP_S) if running and operation.started_at else 0
+        yield f"outcome:{operation.id}", (operation.started_at, operation.ended, operation.next_step, operation.rollout, operation.outcome, operation.watch_until, operation.aftercare_until, operation.aftermath, live, elapsed)
 
 
 def _fingerprint(shows: Any) -> str:

@@ -26,7 +26,7 @@ def undoable(case: Case) -> Operation | None:
 
 
 def _wanted(case: Case) -> list[Button]:
-    again = [_button("preview_again")] if case.differences and case.asked else []
+    again = [_button("preview_again")] if case.differences and case.asked and case.asked.verb != "undo" else []  # Undo itself stands there
     match case.state:
         case State.CHECK_FAILED:
             return [_button("retry")]

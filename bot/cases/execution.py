@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bot.cases.approval import check_again, differences_of
 from bot.cases.buttons import with_buttons
+from bot.cases.changed import voids
 from bot.cases.desk import Desk
 from bot.cases.ending import back
 from bot.errors import Permanent, Refused
@@ -41,7 +42,7 @@ def _begin(desk: Desk, case: Case) -> Case:
         why = Words(refused.key, refused.parameters)
     except Permanent as wrong:
         changed = differences_of(wrong)
-        why = Words("changed", {"what": str(wrong)}) if changed else Words("dry_run_refused", {"reason": str(wrong)})
+        why = voids(changed) if changed else Words("dry_run_refused", {"reason": str(wrong)})
     if why is not None:
         return _nothing_done(desk, case, why, changed, still=State.APPROVED)
     now = desk.clock.now()

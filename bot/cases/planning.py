@@ -6,6 +6,7 @@ from functools import partial
 
 from bot.cases.approval import differences_of
 from bot.cases.buttons import undoable, with_buttons
+from bot.cases.changed import voids
 from bot.cases.desk import Desk, new_id
 from bot.cases.ending import back, with_operation
 from bot.cases.offering import by_hand
@@ -26,7 +27,7 @@ def plan(desk: Desk, case_id: str) -> None:
         return
     except (BadInput, Permanent) as wrong:
         changed = differences_of(wrong)
-        why = Words("changed", {"what": str(wrong)}) if changed else Words("plan_refused", {"reason": str(wrong)})
+        why = voids(changed, undo=asked.verb == "undo") if changed else Words("plan_refused", {"reason": str(wrong)})
         _settle(desk, case, lambda now: back(desk, now, why, differences=changed), "plan_refused", reason=str(wrong))
         return
     if isinstance(made, Handout):
@@ -42,7 +43,7 @@ def plan(desk: Desk, case_id: str) -> None:
         return
     except Permanent as wrong:
         changed = differences_of(wrong)
-        why = Words("changed", {"what": str(wrong)}) if changed else Words("dry_run_refused", {"reason": str(wrong)})
+        why = voids(changed) if changed else Words("dry_run_refused", {"reason": str(wrong)})
         _settle(desk, case, lambda now: back(desk, now, why, differences=changed), "dry_run_refused", reason=str(wrong))
         return
     _offer(desk, case, asked, made)

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from bot.cases.approval import ChangedMeanwhile, check_click, differences_of
 from bot.cases.buttons import with_buttons
+from bot.cases.changed import voids
 from bot.cases.desk import Desk
 from bot.cases.ending import back
 from bot.cases.offering import shown
@@ -146,11 +147,12 @@ def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     try:
         check_click(desk, case, operation, pressed.actor.id)
     except ChangedMeanwhile as changed:
-        _void(desk, case, button, pressed, Words("changed", {"what": str(changed)}), changed)
+        _void(desk, case, button, pressed, voids(changed.differences), changed)
         return
     except Permanent as wrong:
-        key = "changed" if differences_of(wrong) else "plan_gone" if isinstance(wrong, Conflict) else "dry_run_refused"
-        _void(desk, case, button, pressed, Words(key, {"what": str(wrong), "reason": str(wrong)}), wrong)
+        found = differences_of(wrong)
+        key = "plan_gone" if isinstance(wrong, Conflict) else "dry_run_refused"
+        _void(desk, case, button, pressed, voids(found) if found else Words(key, {"what": str(wrong), "reason": str(wrong)}), wrong)
         return
     now = desk.clock.now()
     approval = Approval(operation.remediation.id, operation.remediation.digest, pressed.actor, now)

@@ -25,7 +25,7 @@ def watch(desk: Desk, case_id: str) -> None:
     changed = desk.engine.standing(operation, desk.reader(plan.target))
     if changed:
         desk.note("reverted", case, operation=operation.id, differences=[[one.path, one.before, one.now, one.who] for one in changed])
-        stuck(desk, case_id, Words("reverted", {"who": changed[0].who, "path": changed[0].path}), changed)
+        stuck(desk, case_id, Words("reverted", {"by": changed[0].who, "path": changed[0].path}), changed)
         return
     rollout = desk.engine.observe(plan, desk.reader(plan.target))
     case = desk.change(case_id, lambda newest: _seen(newest, operation, rollout))

@@ -30,6 +30,11 @@ class Page:
         """A message of the use-cases, with mentions and times."""
         return Trusted(wording.say(words, self.language))
 
+    def reason(self, words: Words) -> Trusted:
+        """The same behind "Not carried out.": without "Refused:" and "Nothing was done.", which that says."""
+        said = self.words(words).removeprefix(self.label("refused")).removesuffix(self.label("nothing_done")).strip()
+        return Trusted(said[:1].upper() + said[1:])
+
     def label(self, name: str) -> str:
         return messages.of_the_bot(kit.escape).label(name, self.language)
 

@@ -1,18 +1,21 @@
 """What is to be done and what became of it, as blocks: the preview, the rollout, the outcome, what is handed out, what differs. Pure."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from bot.cases.buttons import started
+from bot.lifecycle import BOT
 from bot.model import Case, Difference, Operation, Outcome, Remediation, Rollout, State, Step, StepKind, Verdict
 from bot.units import duration
 from handlers.messages import Trusted
-from handlers.slack import kit
+from handlers.slack import kit, wording
 from handlers.slack.kit import Block
 from handlers.slack.page import Page
 
 _DIFFERENCES, _DIFF = 8, 2800
 _WHOLE = 9000  # below kit.MOST_CHARACTERS, so that nothing of a plan is left out behind an Approve button
-_UNDER_WAY = frozenset({State.APPROVED, State.EXECUTING, State.WATCHING, State.VERIFYING, State.STUCK, State.PLANNING, State.AWAITING_APPROVAL})
+_UNDER_WAY = frozenset({State.APPROVED, State.EXECUTING, State.WATCHING, State.VERIFYING})
 
 
 def operation_with(case: Case, *, plan: str = "", operation: str = "") -> Operation | None:
@@ -58,7 +61,7 @@ def _object_of(page: Page, step: Step) -> str:
 def _decision(page: Page, operation: Operation, *, whole: bool) -> list[Block]:
     """`whole`: all of the plan stands above. What nobody can read nobody may approve."""
     if operation.ended is not None:
-        return [kit.section(page.say("plan_ended", why=page.words(operation.ended)))]
+        return [kit.section(page.say("plan_ended", why=page.reason(operation.ended)))]
     waits = page.case.state is State.AWAITING_APPROVAL and operation is page.case.operation
     if operation.approvals and not waits:
         return [kit.section(_approved(page, operation))]
@@ -96,8 +99,8 @@ def _not_these(page: Page, operation: Operation) -> Trusted:
 
 def _approved(page: Page, operation: Operation) -> str:
     approval = operation.approvals[-1]
-    started = kit.moment(operation.started_at) if operation.started_at else ""
-    return page.say("plan_approved", who=_approvers(operation), at=kit.moment(approval.at), started=started)
+    began = kit.moment(operation.started_at) if operation.started_at else ""
+    return page.say("plan_approved", who=_approvers(operation), at=kit.moment(approval.at), started=began)
 
 
 # ---------------------------------------------------------------- the outcome
@@ -114,18 +117,33 @@ def outcome(page: Page, operation_id: str) -> list[Block]:
         blocks.append(kit.context(_approved(page, operation)))
     if operation.outcome is not None:
         blocks += _ended(page, operation, operation.outcome)
-    elif operation is page.case.operation and page.case.state is State.STUCK:
-        blocks.append(kit.section(_stuck(page, operation)))
-    elif operation is page.case.operation and page.case.state not in _UNDER_WAY:
-        why = page.words(page.case.trouble) if page.case.trouble else Trusted(page.label(f"state_{page.case.state.value}"))
-        blocks.append(kit.section(page.say("plan_ended", why=why)))
     else:
-        blocks.append(kit.section(_running(page, operation)))
+        blocks.append(kit.section(_so_far_done(page, operation, now=operation is page.case.operation)))
     if operation is page.case.operation:
-        if page.case.state is State.LEFT:
-            blocks.append(kit.context(page.label("state_left")))
+        blocks += _left(page)
         blocks += kit.actions(page.buttons(("wait", "undo", "leave"), operation.remediation.id))
     return blocks
+
+
+def _so_far_done(page: Page, operation: Operation, *, now: bool) -> str:
+    """Without an outcome: refused at its first step, under way, stuck, or written and then left to itself or taken back."""
+    if operation.ended is not None:
+        return page.say("plan_ended", why=page.reason(operation.ended))
+    if now and page.case.state is State.STUCK:
+        return _stuck(page, operation)
+    if now and page.case.state in _UNDER_WAY:
+        return _running(page, operation)
+    rollout = operation.rollout or Rollout(0, 0, 0, False)
+    return page.say("outcome_halted", done=operation.next_step, steps=len(operation.remediation.steps), ready=rollout.ready, wanted=rollout.wanted)
+
+
+def _left(page: Page) -> list[Block]:
+    """Who chose to leave it as it is; nothing while nobody did."""
+    last = next((move for move in reversed(page.case.history) if move.to_state is not State.CLOSED), None)
+    if last is None or last.to_state is not State.LEFT:
+        return []
+    who = Trusted("") if last.who == BOT else kit.mention(last.who)
+    return [kit.context(page.say("outcome_left", who=who, at=kit.day_and_time(last.at)))]
 
 
 def _running(page: Page, operation: Operation) -> str:
@@ -192,11 +210,21 @@ def state_of(page: Page) -> str:
 
 
 def _differences(page: Page, differences: tuple[Difference, ...]) -> list[Block]:
-    blocks = [kit.section(page.say("differences"))]
+    blocks, was = [kit.section(page.say("differences"))], _before_the_bot(page.case)
     for each in differences[:_DIFFERENCES]:
-        who = page.say("difference", path=each.path, who=each.who)
-        blocks += [kit.section(who), *kit.rich([kit.preformatted(f"- {_value(each.before)}\n+ {_value(each.now)}", 500)])]
+        who = page.say("difference", path=wording.path_of(each.path, page.language), by=each.who)
+        lines = [f"- {_value(each.before)}", f"+ {_value(each.now)}"]
+        if each.path in was:  # three-way: what there was, what the bot made of it, what somebody made of that
+            lines = [f"{page.label(name)}: {_value(value)}" for name, value in (("was", was[each.path]), ("set_to", each.before), ("is_now", each.now))]
+        blocks += [kit.section(who), *kit.rich([kit.preformatted("\n".join(lines), 700)])]
     return blocks
+
+
+def _before_the_bot(case: Case) -> Mapping[str, Any]:
+    """What stood at each path before the bot wrote there, where the differences are to what it wrote."""
+    wrote = started(case)
+    after_a_write = case.trouble is None or case.trouble.key in ("changed_since", "reverted")
+    return wrote.remediation.before if wrote is not None and after_a_write else {}
 
 
 def _value(value: Any) -> str:

@@ -30,11 +30,21 @@ def _meant(name: str, value: str, language: str) -> str:
         return Trusted(f"<#{value}>")
     if name in ("state", "wanted", "verb"):
         return _named(value, language)
+    if name == "path":
+        return path_of(value, language)
     if name == "remedy":
         return catalogue.remedy(value, language)
     if name == "candidates":
         return ", ".join(value.splitlines())
     return value
+
+
+def path_of(path: str, language: str) -> str:
+    """Where in an object something is, or what else is not what it was ("uid", "cluster")."""
+    catalogue = messages.of_the_bot(kit.escape)
+    if catalogue.has_label(f"path_{path}", language):
+        return catalogue.label(f"path_{path}", language)
+    return Trusted(f"`{kit.escape(path)}`")
 
 
 def _time(value: str) -> str:

@@ -111,7 +111,7 @@ def test_gitops_that_reverts_while_the_rollout_is_watched_is_said_with_its_name(
     case = stage.later(case, seconds=6)
     assert case.trouble is not None
     assert (case.state, case.trouble.key, case.differences) == (State.STUCK, "reverted", ARGO)
-    assert "was changed by argocd-application-controller while the rollout was watched" in say(case.trouble, "en")
+    assert "was changed by `argocd-application-controller` while the rollout was watched" in say(case.trouble, "en")
     assert "argocd-application-controller" in say(case.trouble, "zh")
     assert [button.verb for button in case.buttons] == ["wait", "undo", "leave", "preview_again"]
     assert stage.chat.shows("note:1").differences == ARGO

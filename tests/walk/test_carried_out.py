@@ -149,7 +149,7 @@ def test_an_undo_of_what_somebody_changed_since_is_not_planned(stage: Stage) -> 
     case = stage.approved()
     stage.world.fail["plan_undo"] = [_Changed()]
     case = stage.click(JO, case, "undo")
-    assert (case.state, case.trouble and case.trouble.key) == (State.VERIFIED, "changed")
+    assert (case.state, case.trouble and case.trouble.key) == (State.VERIFIED, "changed_since")
     assert case.differences == _Changed().differences
 
 

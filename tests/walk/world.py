@@ -109,6 +109,12 @@ class HandQueue:
             self._run(due[0])
         raise AssertionError(f"still busy after {limit} jobs: {self.ran[-10:]}")
 
+    def run_named(self, name: str) -> None:
+        """Runs the waiting jobs of a name, as another worker would."""
+        for entry in [one for one in self.jobs if one[2].name == name]:
+            self.jobs.remove(entry)
+            self._run(entry)
+
     def names(self) -> list[str]:
         return [job.name for _, _, job, _ in self.jobs]
 

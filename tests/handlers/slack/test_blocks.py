@@ -211,7 +211,7 @@ def test_an_approved_plan_has_no_buttons_left() -> None:
 
 def test_a_plan_that_came_to_nothing_says_why() -> None:
     made = case(State.DIAGNOSED, operation=replace(case(State.AWAITING_APPROVAL).operation, ended=Words("expired", {"at": "10:42"})))  # type: ignore[type-var]
-    assert "*Not carried out.* Refused: the approval expired at 10:42." in shown(made, "plan:plan-1")
+    assert "*Not carried out.* The approval expired at 10:42." in shown(made, "plan:plan-1")
 
 
 def test_who_may_not_approve_is_not_named_where_one_person_is_enough() -> None:
@@ -220,8 +220,8 @@ def test_who_may_not_approve_is_not_named_where_one_person_is_enough() -> None:
 
 
 def test_an_operation_whose_first_step_was_refused_says_why() -> None:
-    began = replace(operation(State.EXECUTING), rollout=None)
-    made = case(State.DIAGNOSED, operation=began, trouble=Words("step_refused", {"step": "1", "reason": "exceeded quota"}))
+    refused = Words("step_refused", {"step": "1", "reason": "exceeded quota"})
+    made = case(State.DIAGNOSED, operation=None, operations=(replace(operation(State.EXECUTING), rollout=None, started_at=None, ended=refused),), trouble=refused)
     assert "*Not carried out.* Step 1 was not carried out: exceeded quota" in shown(made, "outcome:op-1")
 
 
