@@ -5,7 +5,7 @@ to what PyTorch holds is the server, the rest are others. Pure arithmetic on one
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from bot import units
 from bot.logs.events import Event
@@ -24,6 +24,12 @@ def processes(text: str) -> list[int]:
         except ValueError:
             continue
     return [size for size in found if size < 2**50]  # WSL prints 17179869184.00 GiB
+
+
+def siblings(text: str, own: int | None, pids: Collection[int]) -> bool | None:
+    """Whether all processes that the text names, but the failing one, are this server's own by their numbers; None where it names none."""
+    named = {int(number) for number, _, _ in _PROCESS.findall(text[:8192])[:64]} - {own}
+    return named <= set(pids) if named else None
 
 
 def _split(text: str, own: int | None, reserved: int | None) -> tuple[int | None, int | None]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from bot.diagnosis.ledger_cards import size_of_card
+from bot.diagnosis.shared_card import copies_on_card
 from bot.facts import Facts
 from bot.model import Fact, Ledger, Place, Value
 from bot.units import GIB
@@ -184,6 +185,8 @@ def _devices(derived: _Derived, ledger: Ledger | None) -> None:
     total, sizes = derived.number("alloc.total_bytes"), _sizes(derived)
     if total and sizes and derived.flag("gpus.differ"):
         derived.add("gpus.failing_is_smallest", total < 0.9 * max(sizes) and total <= 1.05 * min(sizes), "alloc.total_bytes")
+    shared = copies_on_card(derived.facts)
+    derived.add("engine.copies_on_card", shared.value if shared else None, "engine.data_parallel_size")
     derived.add("gpus.used_by_server", int(ranks * copies) if ranks else None, "engine.tensor_parallel_size")
 
 

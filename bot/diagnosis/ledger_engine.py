@@ -60,6 +60,7 @@ class EngineFacts:
     card: str = ""  # name of the cards, where all are of one kind and none is a slice
     listed_total_bytes: int | None = None  # as nvidia-smi lists the smallest card: 0.4 to 0.8 GiB more than a server sees
     unified_memory: bool | None = None
+    copies_on_card: int = 1  # engines of this server that share the card; each is given the whole utilisation
 
     @property
     def release(self) -> Version | None:
@@ -135,6 +136,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         card=_card(facts),
         listed_total_bytes=_positive(facts, "gpus.least_total_bytes"),
         unified_memory=_flag(facts, "device.unified_memory"),
+        copies_on_card=_positive(facts, "engine.copies_on_card") or 1,
     )
 
 

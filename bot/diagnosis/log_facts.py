@@ -79,6 +79,8 @@ def _failure(incident: Incident, root: Event) -> list[Fact]:
     if root.message.kind == "device_oom":
         front = root.prefix.process.startswith("APIServer")  # what it sees on the card is its own engine
         facts += [fact for fact in allocation.facts_of(root) if not (front and fact.name.startswith("alloc.others"))]
+        own = allocation.siblings(root.text, root.prefix.pid, {event.prefix.pid for event in incident.events if event.prefix.pid is not None})
+        facts += [Fact("alloc.others_are_siblings", own, root.place)] if own is not None else []
     else:
         nearest = next((event for event in incident.events if event.message.kind == "device_oom"), None)
         facts += allocation.facts_of(nearest) if nearest else []

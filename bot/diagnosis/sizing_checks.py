@@ -9,6 +9,7 @@ from bot.units import show
 
 _ROOM = "requested_bytes <= free_at_start_bytes"
 _CARD = "requested_bytes <= total_bytes"
+_SIBLINGS = "requested_bytes of all engines on the card <= total_bytes"
 _LEFT = "available_kv_bytes > 0"
 _NEED = "needed_kv_bytes <= available_kv_bytes"
 _GRAPHS = "requested_bytes + graphs beyond the budget <= free_at_start_bytes"
@@ -16,6 +17,7 @@ _FIXED = "what is not cache + available_kv_bytes <= free_at_start_bytes"
 AS_FAILED: dict[str | None, str] = {
     _ROOM: "requested_bytes > free_at_start_bytes",
     _CARD: "requested_bytes > total_bytes",
+    _SIBLINGS: "requested_bytes of all engines on the card > total_bytes",
     _LEFT: "available_kv_bytes <= 0",
     _NEED: "needed_kv_bytes > available_kv_bytes",
     _GRAPHS: "requested_bytes + cudagraph_bytes > free_at_start_bytes",
@@ -55,6 +57,8 @@ def checks_of(before: Ledger, after: Ledger, engine: EngineFacts, changed: Engin
         found.append(Check(_ROOM, free - budget))
     elif after.total_bytes is not None and budget is not None:
         found.append(Check(_CARD, after.total_bytes - budget))
+    if changed.copies_on_card > 1 and after.total_bytes is not None and budget is not None:
+        found.append(Check(_SIBLINGS, after.total_bytes - changed.copies_on_card * budget))
     if left is not None:
         found.append(Check(_NEED, left - after.needed_kv_bytes) if after.needed_kv_bytes is not None and left > 0 else Check(_LEFT, left - 1))
     room, graphs = free if free is not None else after.total_bytes, outside_budget(after, changed)

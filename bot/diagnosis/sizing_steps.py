@@ -11,12 +11,14 @@ _LAST = 0.975  # what is left above it is needed beside the budget
 _LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.9, or 0.92 from 0.20 on
 
 
-def step_up(ledger: Ledger | None, now: float | None, short: int | None) -> Sized | Impossible:
+def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies: int = 1) -> Sized | Impossible:
     """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known)."""
     base = now if now is not None else _LIKELY
     short = short if short is not None and short > 0 else None
     enough = None if ledger is None or short is None else _enough(ledger, base, short)
     to = round(min(base + (enough if enough is not None else STEP), 0.95) if now is None and enough is None else base + (enough or STEP), 4)
+    if to * copies > _LAST and copies > 1:
+        return Impossible(REMEDY, "raise", siblings(copies, _LAST / copies))
     if to > _LAST:
         return Impossible(
             REMEDY, "raise", Text(f"It is at {base:g} already: what is left of the card is needed beside the budget.", f"已经是 {base:g}：卡上余下的部分要留给预算之外。")
@@ -46,6 +48,13 @@ def step_down(ledger: Ledger | None, now: float | None) -> Sized | Impossible:
         return Impossible(REMEDY, "lower", at_already(base))
     effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")
     return Sized(REMEDY, "lower", effect, now, to, None, _why(ledger, now), cost=1)
+
+
+def siblings(copies: int, highest: float) -> Text:
+    return Text(
+        f"{copies} engines of this server share the card and each takes the whole utilisation: more than {highest:.2f} is not there for each.",
+        f"本服务的 {copies} 个引擎共用这张卡，每个都按完整的利用率占用：每个最多只能有 {highest:.2f}。",
+    )
 
 
 def at_already(now: float) -> Text:

@@ -9,7 +9,7 @@ import math
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
-from bot.diagnosis.sizing_steps import REMEDY, at_already, step_down, step_up
+from bot.diagnosis.sizing_steps import REMEDY, at_already, siblings, step_down, step_up
 from bot.diagnosis.sizing_whatif import what_if
 from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
@@ -34,7 +34,7 @@ def raise_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
         short = None
         if ledger is not None and ledger.available_kv_bytes is not None and ledger.failed in SHORT:
             short = (ledger.needed_kv_bytes or 0) - ledger.available_kv_bytes
-        return step_up(ledger, in_force(ledger, engine), short)
+        return step_up(ledger, in_force(ledger, engine), short, engine.copies_on_card)
     return _computed_raise(ledger, engine)
 
 
@@ -51,7 +51,7 @@ def _computed_raise(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
     if to > highest:  # the last hundredth does not fit; a smaller step may
         to = math.floor(highest * 1000) / 1000
     if to < enough + MARGIN / total / 4 or to <= now:
-        return Impossible(REMEDY, "raise", _beyond(ledger, highest, now))
+        return Impossible(REMEDY, "raise", _beyond(ledger, engine, highest, now))
     return _sized("raise", ledger, engine, to)
 
 
@@ -81,6 +81,8 @@ def _below_free(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
             ),
         )
     to = math.floor((free - 50 * MIB) / total * 100) / 100
+    if engine.copies_on_card > 1:
+        to = min(to, math.floor(ceiling(ledger, engine) * 100) / 100)
     if not 0 < to < now:  # a refusal whose numbers contradict it
         return Impossible(REMEDY, "lower", Text(f"{now:g} is below what was free: the numbers of the refusal do not fit together.", f"{now:g} 低于空闲比例：拒绝信息中的数字互相矛盾。"))
     return _sized("lower", ledger, engine, to)
@@ -106,6 +108,8 @@ def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
                 ),
             )
     to = round(now - step, 4)
+    if engine.copies_on_card > 1:
+        to = min(to, math.floor(ceiling(ledger, engine) * 100) / 100)
     return _sized("lower", ledger, engine, to) if to >= STEP else Impossible(REMEDY, "lower", at_already(now))
 
 
@@ -134,7 +138,9 @@ def ceiling(ledger: Ledger, engine: EngineFacts) -> float:
     graphs = outside_budget(ledger, engine)
     if graphs is None:
         graphs = 0 if ledger.estimate_in_sum else _graphs(total)
-    return min(_HIGHEST, (free - graphs - MARGIN) / total)
+    copies = engine.copies_on_card
+    each = (total - copies * DRIVER) / copies if copies > 1 else free  # the siblings take as much, whatever this engine found free
+    return min(_HIGHEST, (min(free, each) - graphs - MARGIN) / total)
 
 
 def _graphs(total: int) -> int:
@@ -211,10 +217,12 @@ def _neighbour(ledger: Ledger, engine: EngineFacts) -> Text | None:
     return None
 
 
-def _beyond(ledger: Ledger, highest: float, now: float) -> Text:
+def _beyond(ledger: Ledger, engine: EngineFacts, highest: float, now: float) -> Text:
     total = ledger.total_bytes or 0
     most = (ledger.available_kv_bytes or 0) + round(max(highest, now) * total) - round(now * total)
     needed = ledger.needed_kv_bytes
+    if engine.copies_on_card > 1:
+        return siblings(engine.copies_on_card, highest)
     if needed is None:
         return Text(
             f"Even {max(highest, now):.2f}, all that the card can give, leaves {show(most)} for the cache.",

@@ -29,6 +29,7 @@ _WORD = (
     "speculative_config", "speculative_model", "compilation_config", "kv_transfer_config", "cudagraph_capture_sizes", "tokenizer", "served_model_name", "host", "download_dir",
     "task", "runner", "convert", "hf_overrides", "rope_scaling", "cuda_graph_sizes", "model_loader_extra_config", "lora_modules", "optimization_level", "config", "device",
     "mm_encoder_tp_mode", "all2all_backend", "moe_backend", "mem_fraction_static", "tokenizer_mode", "revision", "mamba_cache_dtype", "kv_offloading_backend",
+    "data_parallel_address", "data_parallel_backend",
 )  # fmt: skip
 _SWITCH = (
     "enforce_eager", "enable_prefix_caching", "enable_chunked_prefill", "enable_sleep_mode", "enable_lora", "disable_custom_all_reduce", "trust_remote_code", "headless",
