@@ -37,6 +37,7 @@ TELLS: dict[str, str] = {
     "which resources Ray waits for": "Ray 在等待哪些资源",
     "GPU faults (Xid)": "GPU 故障（Xid）",
     "memory and swap of the node": "节点的内存与交换空间",
+    "shared memory that nobody holds any more": "已无人占用的共享内存",
     "when the node started": "节点何时启动",
     "memory of the node over the day": "节点全天的内存变化",
     "the container's own memory limit, use and kills": "容器自己的内存限制、用量与终止",

@@ -243,6 +243,7 @@ class StepKind(StrEnum):
     CREATE = "create"  # a CronJob, the `value` of the only entry of `patch`
     DELETE = "delete"  # of what a CREATE made, with a UID precondition
     STOP_PROCESS = "stop_process"  # on the node `object`: pid, start and addresses are the `value` of the only entry of `patch`
+    DROP_SEGMENTS = "drop_segments"  # on the node `object`: words (each binds one segment) and addresses, as above
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,15 +95,26 @@ class ClusterWriter(Protocol):
         """Stops a process on the node `ref`, if it is still the one with that start time and belongs to no container; gone already is well, too.
         A dry run only looks whether it is there. Conflict when it must not be touched, Rejected, Unsupported without an account for it."""
 
+    def drop_segments(self, ref: ObjectRef, addresses: Sequence[str], words: Sequence[str], *, dry_run: bool) -> None:
+        """Drops shared memory on the node `ref`, all of it or none, while each segment is still that one and nobody holds it; gone already is well, too.
+        A dry run only looks. Conflict when one must not be touched, Temporary when who holds it could not be told, Unsupported without an account for it."""
+
 
 class NodeHands(Protocol):
-    """Stops stray processes on nodes, with an account of its own. Raises HostKeyUnknown, Forbidden, Unreachable, Rejected."""
+    """Stops stray processes on nodes and drops shared memory that nobody holds, with an account of its own. Raises HostKeyUnknown, Forbidden, Unreachable, Rejected."""
 
     def processes(self, node: str, addresses: Sequence[str]) -> str:
         """What holds memory of the node's GPUs: pid, start, uid, user, memory, GPU, control group, command; by tabs, one a line."""
 
     def stop(self, node: str, addresses: Sequence[str], pid: int, start: int) -> None:
         """Stops it. Conflict when it must not be touched, Rejected when it did not end; one that is gone already is well."""
+
+    def segments(self, node: str, addresses: Sequence[str]) -> str:
+        """Shared memory by the names of server libraries, and SysV segments: kind, inode or id, size, held, time, uid, user, age, state, name; by tabs.
+        Temporary when the node cannot tell who holds it."""
+
+    def drop(self, node: str, addresses: Sequence[str], words: Sequence[str], *, dry_run: bool) -> None:
+        """Drops them, all or none; a dry run only looks. Conflict when one is not what it was or is held, Temporary when that cannot be told; what is gone already is well."""
 
 
 class Shell(Protocol):

@@ -136,7 +136,7 @@ class SshSettings(Section):
     known_hosts: Path | None = Field(default=None, description="known hosts file; a key that does not stand there is refused")
     port: int = Field(default=22, ge=1, le=65535, description="port")
     agent: bool = Field(default=False, description="also ask the SSH agent for keys")
-    stop_user: str = Field(default="", description="account that may stop stray processes (deploy/node/install-stop.sh); empty: none is stopped")
+    stop_user: str = Field(default="", description="account that may stop stray processes and drop shared memory that nobody holds (deploy/node/install-stop.sh); empty: none is stopped")
     stop_key: Path | None = Field(default=None, description="private key file of that account")
 
 
@@ -210,7 +210,7 @@ class PolicySettings(Section):
     """Who may do what, where, until when."""
 
     read: tuple[ReadRule, ...] = Field(default=(), description="who may look at which clusters and namespaces; empty: slack.channels may look at all")
-    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period, set_replicas, schedule_restart, cordon_node, stop_process; empty: read-only")
+    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period, set_replicas, schedule_restart, cordon_node, stop_process, drop_shared_memory; empty: read-only")
     approvers: tuple[ApproverRule, ...] = Field(default=(), description="who may approve: groups, people, and for what: actions, clusters, namespaces; count: how many it takes; empty: nobody")
     approval_channels: WordList = Field(default=(), description="channels in which an approval counts; empty: slack.channels")
     namespaces: WordList = Field(default=("*",), description="namespaces in which something may be changed")

@@ -1,5 +1,5 @@
 """Writes to one cluster, with credentials of its own: a JSON patch of one object, the deletion of one pod by UID, one CronJob made or deleted,
-one process of a node stopped (over SSH). Nothing else.
+one process of a node stopped or shared memory that nobody holds dropped (over SSH). Nothing else.
 
 Every request is sent at most once. What may be written is decided by whoever holds it: `bot/remediation` only.
 """
@@ -77,6 +77,12 @@ class KubernetesWriter:
             self._hands.stop(ref.name, addresses, pid, start)
         elif f"{pid}\t{start}\t" not in self._hands.processes(ref.name, addresses):
             raise Conflict(f"{ref}: process {pid} is not there any more")
+
+    def drop_segments(self, ref: ObjectRef, addresses: Sequence[str], words: Sequence[str], *, dry_run: bool) -> None:
+        """Over SSH, by the account that may. Raises Unsupported without one, Conflict when a segment must not be touched or (dry run) is not there."""
+        if self._hands is None:
+            raise Unsupported("no account that may drop shared memory is configured (ssh.stop_user)")
+        self._hands.drop(ref.name, addresses, words, dry_run=dry_run)
 
     def _delete(self, ref: ObjectRef, *, dry_run: bool) -> None:
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}

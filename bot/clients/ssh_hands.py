@@ -1,8 +1,11 @@
-"""Stops a stray process on a node, over SSH, with an account and a key of their own. The far side runs deploy/node/oombot-stop and nothing else.
+"""Stops a stray process on a node or drops shared memory that nobody holds, over SSH, with an account and a key of their own. The far side runs
+deploy/node/oombot-stop (and by it oombot-shm) and nothing else.
 
-What may be stopped is decided there once more: the start time, the control group and the GPU are looked at right before the signal.
+What may be touched is decided there once more: start time, control group and GPU right before the signal; inode, size, time and all processes right
+before a segment goes.
 """
 
+import re
 from collections.abc import Sequence
 
 from bot.clients.ssh import SshAccess, SshShells
@@ -10,14 +13,20 @@ from bot.errors import Conflict, Rejected, Temporary
 from bot.ports import CommandOutput
 
 LIST, STOP = "list", "stop"
-LIST_S, STOP_S = 10, 30  # far seconds
-CONTAINER, NO_GPU = 3, 4  # exit statuses of the script
+SEGMENTS, CHECK, DROP = "segments", "check", "drop"
+LIST_S, STOP_S, SEGMENTS_S, DROP_S = 10, 30, 20, 45  # far seconds
+CONTAINER, NO_GPU = 3, 4  # exit statuses of oombot-stop
+CHANGED, BUSY, UNSEEN = 3, 5, 7  # of oombot-shm
+MOST_WORDS = 40
+WORD = re.compile(r"file:\d{1,19}:\d{1,19}:\d{1,19}:\d{1,19}\.\d{1,10}:\d{1,19}:[0-9A-Za-z][0-9A-Za-z._-]{0,99}|sysv(?::\d{1,19}){5}", re.ASCII)
 
 
 def allowed(argv: Sequence[str]) -> bool:
-    """The two verbs of the script."""
-    if tuple(argv) == (LIST,):
+    """The verbs of the scripts, with words that hold nothing a shell looks at."""
+    if tuple(argv) in ((LIST,), (SEGMENTS,)):
         return True
+    if argv and argv[0] in (CHECK, DROP):
+        return 1 <= len(argv) - 1 <= MOST_WORDS and all(WORD.fullmatch(word) for word in argv[1:])
     return len(argv) == 3 and argv[0] == STOP and all(word.isascii() and word.isdigit() and not word.startswith("0") and len(word) <= 10 for word in argv[1:])
 
 
@@ -43,6 +52,17 @@ class SshHands:
         if output.status != 0:
             raise Rejected(f"{node}: {_said(output)}")
 
+    def segments(self, node: str, addresses: Sequence[str]) -> str:
+        """Shared memory, as the script lists it. Raises Temporary when the node cannot tell who holds it; HostKeyUnknown, Forbidden, Unreachable, Rejected."""
+        output = self._run(node, addresses, (SEGMENTS,), SEGMENTS_S)
+        _refuse(node, output)
+        return output.stdout.decode("utf-8", "replace")
+
+    def drop(self, node: str, addresses: Sequence[str], words: Sequence[str], *, dry_run: bool) -> None:
+        """Drops all of them or none; what is gone already was dropped before (a dry run wants them there). Raises Conflict when one is not what it was or
+        somebody holds it, Temporary when that could not be told."""
+        _refuse(node, self._run(node, addresses, (CHECK if dry_run else DROP, *words), DROP_S))
+
     def _run(self, node: str, addresses: Sequence[str], argv: tuple[str, ...], seconds: float) -> CommandOutput:
         shell = self._shells.open(node, addresses)
         try:
@@ -56,3 +76,13 @@ class SshHands:
 
 def _said(output: CommandOutput) -> str:
     return " ".join(output.stderr.decode("utf-8", "replace").split())[:200] or f"exit status {output.status}"
+
+
+def _refuse(node: str, output: CommandOutput) -> None:
+    """What an exit status of oombot-shm means."""
+    if output.status == 0:
+        return
+    said = f"{node}: {_said(output)}"
+    if output.status == CHANGED:
+        raise Conflict(said)
+    raise Temporary(said) if output.status in (BUSY, UNSEEN) else Rejected(said)

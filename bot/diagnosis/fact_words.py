@@ -197,6 +197,7 @@ SAYS: dict[str, Text] = {
 
 def of(fact: Fact) -> Text | None:
     """The sentence for this fact; None when there is none for it."""
+    "shm.ownerless_share": Text("Share of the /dev/shm in use that nobody holds any more: {value}.", "/dev/shm 已用部分中无主的比例：{value}。"),
     said = (SAYS.get(f"{fact.name}=no") if fact.value is False else None) or SAYS.get(fact.name)
     if said is None:
         return SAYS["args."] if fact.name.startswith("args.") else None

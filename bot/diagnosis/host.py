@@ -171,9 +171,15 @@ def _ray(facts: Facts) -> list[Fact]:
         found.append(_fact(facts, "ray_status.gpus_in_use", used > 0, "ray_status.gpu_used"))
         found.append(_fact(facts, "ray_status.gpus_taken", have - used < wanted <= have, "ray_status.gpu_used"))
     return found
+    lost, used = number(facts, "node.ownerless_shm_bytes"), (size or 0) * (percent or 0) / 100
+    if lost is not None and used and text(facts, "container.shm_volume") == "node":
+        found.append(_fact(facts, "shm.ownerless_share", round(min(1.0, lost / used), 3), "node.ownerless_shm_bytes"))
 
 
 def _gpus(facts: Facts) -> list[Fact]:
     """A GPU that is shared by a scheduler's fraction (HAMi and the like)."""
     resource = text(facts, "container.gpu_resource")
     return [_fact(facts, "gpus.shared", "gpumem" in resource or "shared" in resource or "gpucores" in resource, "container.gpu_resource")] if resource else []
+    lost = number(facts, "node.ownerless_shm_bytes")
+    if total and lost is not None:
+        found.append(_fact(facts, "node.ownerless_shm_share", round(lost / total, 3), "node.ownerless_shm_bytes"))

@@ -44,7 +44,7 @@ def read(data: bytes, source: str) -> Reading:
         found.setdefault(name, Fact(name, value, line.place(source)))
 
     for section in sections(data):
-        for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, _docker, _top, _counts):
+        for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, _docker, _top, _counts, _segments):
             reader(section, emit)
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))
@@ -56,6 +56,15 @@ def _flag(command: str, default: str) -> str:
     """The unit that a command's flags choose (free -g, df -h, -BG)."""
     flags = "".join(re.findall(r"(?:^|\s)-([a-zA-Z]+)\b", command)) + ("h" if "--human" in command else "")
     for flag, unit in (("h", "h"), ("g", "GiB"), ("m", "MiB"), ("k", "KiB"), ("b", "B")):
+def _segments(section: Section, emit: Emit) -> None:
+    """Sums of deploy/node/oombot-shm: what nobody holds any more."""
+    for line in section.lines:
+        row = re.fullmatch(r"sum\tfree\t(\d{1,9})\t(\d{1,18})", line.text)
+        if row:
+            emit("node.ownerless_shm_count", int(row[1]), line)
+            emit("node.ownerless_shm_bytes", int(row[2]), line)
+
+
         if flag in flags.replace("T", ""):
             return unit
     return default

@@ -273,11 +273,11 @@ def _shm(spec: Node, pod: Node, add: _Add) -> None:
             continue
         # Some listings have the two keys exchanged; the volume is whichever names one.
         volume = next((volumes[name] for name in names if name in volumes), Node())
-        add("shm_volume", "memory" if volume.text("emptyDir", "medium") == "Memory" else "other", mount)
+        add("shm_volume", "memory" if volume.text("emptyDir", "medium") == "Memory" else "node" if volume.text("hostPath", "path") == _SHM else "other", mount)
         add("shm_limit", volume.size("emptyDir", "sizeLimit"), volume.at("emptyDir", "sizeLimit"))
         break
     else:
-        add("shm_volume", "default", spec.at("name"))
+        add("shm_volume", "node" if pod.flag("spec", "hostIPC") else "default", pod.at("spec", "hostIPC") or spec.at("name"))
     for volume in memory:
         add("memory_volume_limit", volume.size("emptyDir", "sizeLimit"), volume.at("emptyDir", "sizeLimit"))
 

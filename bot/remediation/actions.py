@@ -15,6 +15,7 @@ from bot.remediation import (
     engine_argument,
     environment_variable,
     memory,
+    orphan_segments,
     restart,
     scale,
     scheduled_restart,
@@ -61,6 +62,7 @@ ACTIONS: Mapping[str, Action] = {
     cordon.NAME: Action(lambda workload, order, reader: cordon.change(workload, reader)),
     scheduled_restart.NAME: Action(lambda workload, order, reader: Change(())),  # makes an object of its own instead: see the planner
     stray_process.NAME: Action(lambda workload, order, reader: Change(())),  # changes nothing in the cluster: see the planner
+    orphan_segments.NAME: Action(lambda workload, order, reader: Change(())),  # likewise
     timing.PROBE: Action(lambda workload, order, reader: timing.probe(workload, order.value)),
     timing.GRACE: Action(lambda workload, order, reader: timing.grace_period(workload, order.value)),
 }

@@ -31,6 +31,8 @@ def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
             _delete(step, writer, dry=True)
         elif step.kind is StepKind.STOP_PROCESS:
             _stop(step, writer, dry=True)
+        elif step.kind is StepKind.DROP_SEGMENTS:
+            _drop(step, writer, dry=True)
         elif step.kind in (StepKind.CREATE, StepKind.DELETE):
             _cron_job(remediation, step, "dry-run", writer, dry=True)
         elif not step.after_rollout:
@@ -50,6 +52,9 @@ def execute_step(remediation: Remediation, index: int, operation_id: str, writer
         return
     if step.kind is StepKind.STOP_PROCESS:
         _stop(step, writer, dry=False)
+        return
+    if step.kind is StepKind.DROP_SEGMENTS:
+        _drop(step, writer, dry=False)
         return
     if step.kind in (StepKind.CREATE, StepKind.DELETE):
         _cron_job(remediation, step, operation_id, writer, dry=False)
@@ -144,6 +149,12 @@ def _stop(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
     """The number and the start time tell the process from any other, so doing it again after a crash does nothing."""
     value = step.patch[0]["value"]
     writer.stop_process(step.object, value["addresses"], int(value["pid"]), int(value["start"]), dry_run=dry)
+
+
+def _drop(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
+    """Inode, size and time tell a segment from any other, so doing it again after a crash does nothing."""
+    value = step.patch[0]["value"]
+    writer.drop_segments(step.object, value["addresses"], value["words"], dry_run=dry)
 
 
 def _delete(step: Step, writer: ClusterWriter, *, dry: bool) -> None:

@@ -40,9 +40,15 @@ def _node(remediation: Remediation, now: datetime) -> Outcome:
         says = Text(f"The process on {name} is gone, and with it its hold on the card. A server that waits for the memory gets it at its next start.",
                     f"{name} 上的进程已结束，显存已释放。等待显存的服务会在下次启动时得到它。")  # fmt: skip
         return Outcome(Verdict.VERIFIED, says, now)
+    if remediation.action == "drop_shared_memory":
+        says = Text(f"The segments on {name} are gone, and their memory is free. A server that found no room gets it at its next start.",
+                    f"{name} 上的共享内存段已清除，内存已释放。之前空间不足的服务会在下次启动时得到它。")  # fmt: skip
+        return Outcome(Verdict.VERIFIED, says, now)
     if remediation.direction == "undo":
         return Outcome(Verdict.UNDONE, Text(f"Undone: node {name} takes new pods again.", f"已撤销：节点 {name} 恢复调度。"), now)
-    return Outcome(Verdict.VERIFIED, Text(f"Node {name} takes no new pods. What ran there still runs.", f"节点 {name} 不再接收新 Pod；其上已有的仍在运行。"), now)
+    return Outcome(
+        Verdict.VERIFIED, Text(f"Node {name} takes no new pods. What ran there still runs.", f"节点 {name} 不再接收新 Pod；其上已有的仍在运行。"), now
+    )
 
 
 def _scheduled(remediation: Remediation, now: datetime) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
-from bot.remediation import kinds, ray_serve, scheduled_restart, stray_process
+from bot.remediation import kinds, orphan_segments, ray_serve, scheduled_restart, stray_process
 from bot.remediation.bound import FIELD_MANAGER, OPERATION, read
 from bot.remediation.paste import clean
 from bot.remediation.pointer import MISSING, get
@@ -56,7 +56,7 @@ def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | 
     if remediation.action == scheduled_restart.NAME:
         done = scheduled_restart.is_there(remediation, reader) == (remediation.direction == "apply")
         return Rollout(1, int(done), int(done), done)
-    if remediation.action == stray_process.NAME:
+    if remediation.action in (stray_process.NAME, orphan_segments.NAME):
         return Rollout(1, 1, 1, done=True)  # the step itself says whether it is gone
     if remediation.object.kind == "Node":
         return _written_there(remediation, reader)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Diagnosis, Expectation, Handout, ObjectRef, Predicted, Recommendation, Remediation, Target, Text
 from bot.ports import ClusterReader, NodeHands
-from bot.remediation import cordon, engine_argument, notes, ownership, recipes, recreate, scheduled_restart, stray_process
+from bot.remediation import cordon, engine_argument, notes, orphan_segments, ownership, recipes, recreate, scheduled_restart, stray_process
 from bot.remediation.actions import ACTIONS, Order
 from bot.remediation.assemble import Draft, remediation
 from bot.remediation.change import Beside, Change, Edit, Elsewhere
@@ -76,8 +76,8 @@ def plan(
     here = Situation(target, reader, now, new_id, diagnosis, in_place)
     if recipe.steps[0].action == cordon.NAME:
         return _node(ask, recipe, here)
-    if recipe.steps[0].action == stray_process.NAME:
-        return _process(ask, recipe, here, hands)
+    if recipe.steps[0].action in ON_THE_NODE:
+        return _on_the_node(ask, recipe, here, hands)
     if not is_supported(target):
         return _other_kind(ask, recipe, here)
     if recipe.steps[0].action == scheduled_restart.NAME:
@@ -108,7 +108,12 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
         return Handout(ask.remedy, _both(kept_by.says, kept.when), source_patch(kept, fragment(workload, change)))
     if writes.held is not None:
         return Handout(ask.remedy, writes.held, fragment(workload, change) if change.undoable else "")
-    said = (*change.notes, *((_both(kept_by.says, kept.when),) if kept_by and kept else ()), *notes.predicted(ask.predicted), *_drift(ask, recipe, workload, change))
+    said = (
+        *change.notes,
+        *((_both(kept_by.says, kept.when),) if kept_by and kept else ()),
+        *notes.predicted(ask.predicted),
+        *_drift(ask, recipe, workload, change),
+    )
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), _expects(ask, recipe, here.diagnosis))
     return remediation(draft, workload, Change(change.edits, said, change.undoable, change.beside), writes, running, here.reader)
 
@@ -125,11 +130,15 @@ def _node(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
     return remediation(draft, node, change, Writes(), look(node, here.reader, here.now), here.reader)
 
 
-def _process(ask: Ask, recipe: Recipe, here: Situation, hands: NodeHands | None) -> Remediation | Handout:
+ON_THE_NODE = {stray_process.NAME: stray_process.plan, orphan_segments.NAME: orphan_segments.plan}
+
+
+def _on_the_node(ask: Ask, recipe: Recipe, here: Situation, hands: NodeHands | None) -> Remediation | Handout:
     if not here.target.node:
         return Handout(ask.remedy, Text("Which node it ran on is not known.", "不知道它运行在哪个节点上。"), "", "text")
-    draft = Draft(here.new_id(), stray_process.NAME, "apply", ask.id, here.target, _risk(ask, recipe), Expectation())
-    made = stray_process.plan(draft, here.target, here.reader, hands)
+    action = recipe.steps[0].action
+    draft = Draft(here.new_id(), action, "apply", ask.id, here.target, _risk(ask, recipe), Expectation())
+    made = ON_THE_NODE[action](draft, here.target, here.reader, hands)
     return Handout(ask.remedy, made.reason, made.paste, made.language) if isinstance(made, Elsewhere) else made
 
 

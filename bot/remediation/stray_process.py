@@ -69,7 +69,7 @@ def plan(draft: Draft, target: Target, reader: ClusterReader, hands: NodeHands |
         )
     try:
         node = reader.get("v1", "Node", "", target.node)
-        found = read(hands.processes(target.node, _addresses(node)))
+        found = read(hands.processes(target.node, addresses(node)))
     except WorldError as wrong:
         return _by_hand(target, Text(f"The node's processes could not be read ({wrong}).", f"无法读取节点上的进程（{wrong}）。"))
     stray = [one for one in found if one.is_stray]
@@ -92,7 +92,7 @@ def plan(draft: Draft, target: Target, reader: ClusterReader, hands: NodeHands |
 
 def _planned(draft: Draft, target: Target, node: Json, one: Process, cluster_uid: str) -> Remediation:
     ref = ref_of(node, "v1", "Node")
-    value = {"pid": one.pid, "start": one.start, "addresses": list(_addresses(node))}
+    value = {"pid": one.pid, "start": one.start, "addresses": list(addresses(node))}
     says = Text(
         f"Stops process {one.pid} on {ref.name}: SIGTERM, SIGKILL after ten seconds.", f"停止 {ref.name} 上的进程 {one.pid}：先 SIGTERM，10 秒后 SIGKILL。"
     )
@@ -124,6 +124,7 @@ def _by_hand(target: Target, reason: Text) -> Elsewhere:
     return Elsewhere(reason, f"# on {target.node}\n{paste}", "sh")
 
 
-def _addresses(node: Json) -> tuple[str, ...]:
+def addresses(node: Json) -> tuple[str, ...]:
+    """Where a node can be reached, the inner address first."""
     rows = (node.get("status") or {}).get("addresses") or []
     return tuple(str(row["address"]) for kind in ("InternalIP", "ExternalIP", "Hostname") for row in rows if row.get("type") == kind and row.get("address"))

@@ -11,7 +11,7 @@ from typing import Any
 from bot.errors import BadInput
 from bot.model import Difference, Expectation, Operation, Remediation, Step, StepKind
 from bot.ports import ClusterReader
-from bot.remediation import scheduled_restart, stray_process
+from bot.remediation import orphan_segments, scheduled_restart, stray_process
 from bot.remediation.assemble import ANNOTATION, Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
 from bot.remediation.change import Beside, Change, Edit, put
@@ -26,6 +26,8 @@ def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[
     done = operation.remediation
     if done.action == stray_process.NAME:
         raise BadInput("A stopped process cannot be started again by the bot.")
+    if done.action == orphan_segments.NAME:
+        raise BadInput("Shared memory that was dropped cannot be brought back.")
     if not done.before and not any(step.kind is StepKind.PATCH and step.object != done.object for step in done.steps):
         raise BadInput("There is nothing to put back: a restart changes nothing but the time of the restart.")
     uid = reader.uid()

@@ -53,7 +53,7 @@ def test_memory_volume_at_dev_shm_has_its_size_and_others_do_not_count() -> None
     found = facts(pod([mounted], spec={"volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}]}))
     assert (found["pod.container.0.shm_volume"], found["pod.container.0.shm_limit"]) == ("memory", 16 * 2**30)
     elsewhere = facts(pod([mounted], spec={"volumes": [{"name": "dshm", "hostPath": {"path": "/dev/shm"}}]}))
-    assert elsewhere["pod.container.0.shm_volume"] == "other"
+    assert elsewhere["pod.container.0.shm_volume"] == "node"
     assert facts(pod())["pod.container.0.shm_volume"] == "default"
 
 

@@ -161,6 +161,9 @@ class ShelfWriter:
     def stop_process(self, ref: ObjectRef, addresses: Sequence[str], pid: int, start: int, *, dry_run: bool) -> None:
         raise Unsupported("a shelf has no processes")
 
+    def drop_segments(self, ref: ObjectRef, addresses: Sequence[str], words: Sequence[str], *, dry_run: bool) -> None:
+        raise Unsupported("a shelf has no memory")
+
 
 def container(**fields: Any) -> Json:
     """A server's container with one GPU; fields replace or add."""

@@ -24,6 +24,7 @@ ALLOWED: tuple[Command, ...] = (
     memory.HISTORY,
     memory.CONTAINER_CGROUP,
     memory.POD_GROUP,
+    memory.SEGMENTS,
     memory.POD_SHM,
     memory.POD_CGROUP,
     memory.POD_CGROUP_V1,

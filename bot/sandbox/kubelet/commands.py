@@ -32,6 +32,8 @@ def on_node(machine: Machine, argv: Sequence[str]) -> Output:
         "cat": lambda: _cat(_node_files(machine, workers), rest),
         "tail": lambda: _tail(_node_files(machine, workers), rest),
         "find": lambda: _find(_node_files(machine, workers), rest),
+        "oombot-shm": lambda: _segments(machine, rest),
+        **{verb: lambda: _segments(machine, words) for verb in ("segments", "check", "drop")},  # by the account that may drop
         "uptime": lambda: _said(f" {time.strftime('%H:%M:%S')} up {int(time.time() - machine.booted) // 86400} days,  load average: 2.11, 2.04, 1.98\n"),
         "hostname": lambda: _said(f"{machine.name}\n"),
         "uname": lambda: _said("6.8.0-60-generic\n" if "-r" in rest else "Linux\n"),
@@ -71,6 +73,25 @@ def _said(text: str) -> Output:
 
 def _unknown(name: str) -> Output:
     return b"", f"bash: line 1: {name}: command not found\n".encode(), 127
+
+
+def _segments(machine: Machine, rest: Sequence[str]) -> Output:
+    """deploy/node/oombot-shm: lists, and takes away what it is told, all or none."""
+    free = {one.word(): one for one in machine.segments if not one.held}
+    if rest == ["segments"]:
+        lines = [
+            f"file\t{one.inode}\t{one.size}\t{one.size}\t1767000000.0000000000\t0\troot\t90000\t{'used' if one.held else 'free'}\t{one.name}\n"
+            for one in machine.segments
+        ]
+        sums = f"sum\tfree\t{len(free)}\t{sum(one.size for one in free.values())}\n"
+        return _said("".join(lines) + sums)
+    gone = {word for word in rest[1:] if word.rpartition(":")[2] not in {one.name for one in machine.segments}} if rest[0] == "drop" else set()
+    wrong = next((word for word in rest[1:] if word not in free and word not in gone), "")
+    if wrong:
+        return b"", f"oombot-shm: {wrong} is not what it was, or somebody holds it\n".encode(), 3
+    if rest[0] == "drop":
+        machine.segments = [one for one in machine.segments if one.word() not in rest]
+    return _said(f"{rest[0]}: {len(rest) - 1}\n")
 
 
 def _nvidia_smi(gpus: list[Gpu], rest: Sequence[str]) -> Output:

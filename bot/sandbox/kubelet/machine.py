@@ -55,6 +55,20 @@ class Gpu:
 
 
 @dataclass(slots=True)
+class Segment:
+    """Shared memory of a node; `held`: a process has it open."""
+
+    inode: int
+    name: str
+    size: int
+    held: bool = False
+
+    def word(self) -> str:
+        """What binds it, as the node's script takes it."""
+        return f"file:{self.inode}:{self.size}:{self.size // 512}:1767000000.0000000000:0:{self.name}"
+
+
+@dataclass(slots=True)
 class Machine:
     """One node. `kernel` holds (time, line) of its kernel log; `address` is where SSH and the kubelet are reached."""
 
@@ -68,6 +82,7 @@ class Machine:
     booted: float = field(default_factory=lambda: time.time() - 12 * 86400.0)
     kernel: list[tuple[float, str]] = field(default_factory=list)
     used_bytes: int = 14 * GIB  # by what is no pod
+    segments: list[Segment] = field(default_factory=list)
     granted: dict[str, list[int]] = field(default_factory=dict)  # pod uid -> indices of its cards
     pods: "dict[str, PodWorker]" = field(default_factory=dict)  # by uid: what is played here
 
