@@ -3,14 +3,16 @@
     {"n": 1, "at": "...", "event": {...}, "prev": "<mac of line n - 1>", "mac": "<HMAC-SHA256 over n, at, event, prev>"}
 
 The head (number and mac of the last line) is kept apart, in the store, and posted with each outcome: a trail that was cut
-short, or written anew by somebody who has the key, does not end in it. Text is redacted before it is written. What a person
-with the key AND the store AND all posted heads could do, this does not find.
+short, or written anew by somebody who has the key, does not end in it. The next entry follows that head and not whatever the
+file ends in, so that what was cut stays missed however much is added behind it. Text is redacted before it is written. What a
+person with the key AND the store AND all posted heads could do, this does not find.
 """
 
 import fcntl
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 import threading
@@ -26,6 +28,8 @@ from bot.ports import Clock
 HEAD_FLAG = "audit_head"
 GENESIS = "0" * 64
 LONGEST_TEXT = 16_000
+FOREIGN = "edited, or written with another key"
+log = logging.getLogger(__name__)
 
 
 class Flags(Protocol):
@@ -70,15 +74,10 @@ class AuditTrail:
         """Adds one event, durable when it returns, and gives the new head. Raises StoreError."""
         cleaned = self._whole(self._clean(dict(event)))
         with self._lock, self._locked() as file:
-            last = self._last(file)
+            last = self._end(file)
             entry = {"n": last.n + 1, "at": self._clock.now().isoformat(), "event": cleaned, "prev": last.mac}
             head = Head(last.n + 1, self._mac(entry))
-            line = json.dumps({**entry, "mac": head.mac}, ensure_ascii=True, sort_keys=True).encode() + b"\n"
-            file.seek(0, os.SEEK_END)
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-            self._tail = (file.tell(), head)
+            self._tail = (_added(file, _written({**entry, "mac": head.mac})), head)
             if self._flags:
                 self._flags.set_flag(HEAD_FLAG, str(head))
         return head
@@ -99,23 +98,37 @@ class AuditTrail:
         problems: list[Problem] = []
         macs: dict[int, str] = {}
         last = Head(0, GENESIS)
-        for number, line in self._lines():
+        size, kept = self._now()
+        for number, line in self._lines(size):
             entry = _parsed(line)
             if entry is None:
                 problems.append(Problem(number, "cut short: no end of line" if not line.endswith(b"\n") else "not an entry"))
                 continue
-            problems += [Problem(number, what) for what in self._check(entry, last)]
+            problems += [Problem(number, what) for what in self._check(entry, line, last)]
             last = Head(int(entry["n"]), str(entry["mac"]))
             macs[last.n] = last.mac
-        for head, whose in ((self.head(), "kept in the store"), (posted, "that was posted")):
+        for head, whose in ((kept, "kept in the store"), (posted, "that was posted")):
             problems += self._check_head(head, whose, macs, last)
-        if self._flags and macs and self.head() is None:
+        if self._flags and macs and kept is None:
             problems.append(Problem(0, "the store keeps no head: it is another store, or its head was taken away"))
-        return problems
+        return _in_runs(problems, len(macs))
 
-    def _check(self, entry: Mapping[str, Any], last: Head) -> Iterator[str]:
-        if not hmac.compare_digest(self._mac(entry), str(entry["mac"])):
-            yield "edited, or written with another key"
+    def _now(self) -> tuple[int, Head | None]:
+        """How long the file is and the head that is kept, at one moment: a bot that runs may add to both at any other."""
+        try:
+            with self.path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH)
+                return file.seek(0, os.SEEK_END), self.head()
+        except FileNotFoundError:
+            return 0, self.head()
+        except OSError as wrong:
+            raise StoreError(f"{self.path}: {wrong.strerror or 'cannot be read'}") from wrong
+
+    def _check(self, entry: Mapping[str, Any], line: bytes, last: Head) -> Iterator[str]:
+        if not hmac.compare_digest(self._mac(entry).encode(), str(entry["mac"]).encode("utf-8", "backslashreplace")):
+            yield FOREIGN
+        elif _written(entry) != line:  # a key that stands twice, other spaces: who reads the file may see another entry than we do
+            yield "edited: the same entry in other bytes"
         if entry["n"] != last.n + 1:
             yield f"entry {entry['n']} follows entry {last.n}: {'entries are missing' if entry['n'] > last.n + 1 else 'entries stand twice or in another order'}"
         elif entry["prev"] != last.mac:
@@ -162,13 +175,15 @@ class AuditTrail:
         except OSError as wrong:
             raise StoreError(f"{self.path}: {wrong.strerror or 'cannot be written'}") from wrong
 
-    def _last(self, file: BinaryIO) -> Head:
-        """The last sound entry. A last line without an end was torn by a power cut before anybody relied on it: it is taken off."""
+    def _end(self, file: BinaryIO) -> Head:
+        """What the next entry follows: the last one, or, where the trail does not hold the head that is known, that head.
+        A last line without an end was torn by a power cut before anybody relied on it: it is taken off."""
         size = file.seek(0, os.SEEK_END)
         if self._tail and self._tail[0] == size:
             return self._tail[1]
+        known = max((head for head in (self.head(), self._tail[1] if self._tail else None) if head), key=lambda head: head.n, default=None)
         file.seek(0)
-        last, whole = Head(0, GENESIS), 0
+        last, whole, held = Head(0, GENESIS), 0, known is None
         for line in file:
             if not line.endswith(b"\n"):
                 break
@@ -176,18 +191,64 @@ class AuditTrail:
             entry = _parsed(line)
             if entry is not None:
                 last = Head(int(entry["n"]), str(entry["mac"]))
+                held = held or last == known
         if whole != size:
             file.truncate(whole)
-        return last
+        if held or known is None:
+            return last
+        log.error("%s does not hold its entry %d any more: it was cut, or written anew (oombot audit verify)", self.path, known.n)
+        return Head(max(last.n, known.n), known.mac)
 
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
+    def _lines(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """The lines, of the first `size` bytes alone when that is given."""
         try:
             with self.path.open("rb") as file:
-                yield from enumerate(file, 1)
+                left = size
+                for number, line in enumerate(file, 1):
+                    if left is not None and left <= 0:
+                        return
+                    yield number, line if left is None else line[:left]
+                    left = left if left is None else left - len(line)
         except FileNotFoundError:
             return
         except OSError as wrong:
             raise StoreError(f"{self.path}: {wrong.strerror or 'cannot be read'}") from wrong
+
+
+def _added(file: BinaryIO, line: bytes) -> int:
+    """Adds a line, durable, and gives the size of the file. What could not be written whole (a full disk) is taken off again. Raises OSError."""
+    before, descriptor = file.seek(0, os.SEEK_END), file.fileno()
+    try:
+        written = 0
+        while written < len(line):  # past the buffer of `file`, which would try again when it is closed
+            written += os.pwrite(descriptor, line[written:], before + written)
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
+    return before + len(line)
+
+
+def _written(entry: Mapping[str, Any]) -> bytes:
+    """An entry as its line."""
+    return json.dumps(entry, ensure_ascii=True, sort_keys=True).encode() + b"\n"
+
+
+def _in_runs(problems: list[Problem], entries: int) -> list[Problem]:
+    """One problem for many lines in a row that have the same: a replaced key would else be told once an entry."""
+    foreign = [problem.line for problem in problems if problem.what == FOREIGN]
+    if entries > 1 and len(foreign) == entries:
+        return [Problem(0, f"none of its {entries} entries fits the key: the key was replaced, or somebody else wrote them"), *(one for one in problems if one.what != FOREIGN)]
+    kept: list[Problem] = []
+    runs = {line for line in foreign if line - 1 in foreign}
+    for problem in problems:
+        if problem.what == FOREIGN and problem.line in runs:
+            continue
+        end = problem.line
+        while problem.what == FOREIGN and end + 1 in runs:
+            end += 1
+        kept.append(Problem(problem.line, f"{FOREIGN} (all to line {end})") if end > problem.line else problem)
+    return kept
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -195,7 +256,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     sound = isinstance(entry, dict) and {"n", "at", "event", "prev", "mac"} <= entry.keys() and type(entry["n"]) is int
     return entry if sound else None

@@ -1,8 +1,12 @@
 """An audit trail that somebody changed is found, with the place; one that nobody changed is whole."""
 
+import csv
+import io
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -102,8 +106,10 @@ def test_a_trail_written_anew_without_the_key_is_found(trail: AuditTrail, tmp_pa
     for number in range(1, 7):
         forged.append({"what": "approved", "case": f"c{number}", "who": "U9"})
     trail.path.write_bytes(forged.path.read_bytes())
-    assert [problem.what for problem in trail.verify()].count("edited, or written with another key") == 6
-    assert "rewritten" in trail.verify()[-1].what
+    assert trail.verify() == [
+        Problem(0, "none of its 6 entries fits the key: the key was replaced, or somebody else wrote them"),
+        Problem(0, "rewritten: entry 6 is not the one of the head kept in the store"),
+    ]
 
 
 def test_a_trail_written_anew_with_the_key_is_found_by_the_head(trail: AuditTrail, tmp_path: Path) -> None:
@@ -121,6 +127,117 @@ def test_a_posted_head_finds_a_trail_and_a_store_that_were_both_put_back(trail: 
     store.set_flag("audit_head", f"4:{json.loads(kept[-1])['mac']}")
     assert trail.verify() == []
     assert trail.verify(posted) == [Problem(0, "truncated: it ends at entry 4, but the head that was posted is entry 6")]
+
+
+@pytest.mark.parametrize("left", [0, 1, 4])
+def test_what_was_cut_off_stays_missed_when_more_is_added_behind_it(trail: AuditTrail, store: SqliteStore, left: int) -> None:
+    trail.path.write_bytes(b"".join(lines(trail)[:left]))
+    for writer in (trail, AuditTrail(trail.path, KEY, FixedClock(), store), trail):  # the bot that wrote it, one that starts anew
+        writer.append({"what": "closed"})
+    assert trail.verify() == [Problem(left + 1, f"entry 7 follows entry {left}: entries are missing")]
+    assert [entry["n"] for entry in trail.entries()] == [*range(1, left + 1), 7, 8, 9]
+
+
+def test_a_trail_that_was_put_away_is_missed_by_the_one_that_is_begun_anew(trail: AuditTrail, store: SqliteStore) -> None:
+    trail.path.unlink()
+    AuditTrail(trail.path, KEY, FixedClock(), store).append({"what": "closed"})
+    assert trail.verify() == [Problem(1, "entry 7 follows entry 0: entries are missing")]
+
+
+@pytest.mark.parametrize("count", [5, 6, 9])
+def test_a_trail_written_anew_with_the_key_is_not_taken_over_by_what_is_added(trail: AuditTrail, store: SqliteStore, tmp_path: Path, count: int) -> None:
+    forged = AuditTrail(tmp_path / "forged.jsonl", KEY, FixedClock(), None)
+    for number in range(count):
+        forged.append({"what": "approved", "case": f"c{number}", "who": "U9"})
+    trail.path.write_bytes(forged.path.read_bytes())
+    AuditTrail(trail.path, KEY, FixedClock(), store).append({"what": "closed"})
+    assert places(trail) == [count + 1]
+    trail.append({"what": "again"})
+    assert places(trail) == [count + 1]
+
+
+def test_an_entry_added_by_somebody_else_is_told_at_its_line_and_what_the_bot_adds_is_not(trail: AuditTrail) -> None:
+    last = json.loads(lines(trail)[-1])
+    forged = {"n": 7, "at": "2026-11-30T10:00:00+00:00", "event": {"what": "approved", "who": "U9"}, "prev": last["mac"], "mac": "0" * 64}
+    with trail.path.open("ab") as file:
+        file.write(json.dumps(forged, sort_keys=True).encode() + b"\n")
+    trail.append({"what": "closed"})
+    assert trail.verify() == [Problem(7, "edited, or written with another key")]
+
+
+def test_a_key_that_was_replaced_half_way_is_told_once_with_its_lines(trail: AuditTrail, store: SqliteStore) -> None:
+    other = AuditTrail(trail.path, b"x" * 32, FixedClock(), store)
+    for _ in range(3):
+        other.append({"what": "closed"})
+    assert trail.verify() == [Problem(7, "edited, or written with another key (all to line 9)")]
+    assert other.verify() == [Problem(1, "edited, or written with another key (all to line 6)")]
+
+
+@pytest.mark.parametrize(
+    ("find", "put"),
+    [
+        (b'"event": {', b'"event": {"what": "rejected"}, "event": {'),  # who reads the file sees the first of the two
+        (b'"n": 3', b'"n":  3'),
+        (b"\n", b" \n"),
+    ],
+)
+def test_the_same_entry_in_other_bytes_is_found(trail: AuditTrail, find: bytes, put: bytes) -> None:
+    kept = lines(trail)
+    kept[2] = kept[2].replace(find, put)
+    trail.path.write_bytes(b"".join(kept))
+    assert trail.verify() == [Problem(3, "edited: the same entry in other bytes")]
+
+
+@pytest.mark.parametrize("mac", ["\u00e9", "\ud800", "", [1], None])
+def test_a_mac_that_is_none_is_a_problem_and_no_crash(trail: AuditTrail, mac: object) -> None:
+    kept = lines(trail)
+    kept[2] = json.dumps({**json.loads(kept[2]), "mac": mac}, sort_keys=True).encode() + b"\n"
+    trail.path.write_bytes(b"".join(kept))
+    assert Problem(3, "edited, or written with another key") in trail.verify()
+
+
+def test_a_line_that_nests_without_end_is_no_entry(trail: AuditTrail) -> None:
+    with trail.path.open("ab") as file:
+        file.write(b"[" * 200_000 + b"\n")
+    assert trail.verify() == [Problem(7, "not an entry")]
+
+
+ADDS = """
+import sys
+from pathlib import Path
+from bot.audit import AuditTrail
+from bot.clients.sqlite import Database
+from bot.clock import SystemClock
+from bot.store.sqlite import SqliteStore
+folder = Path(sys.argv[1])
+trail = AuditTrail(folder / "audit.jsonl", b"k" * 32, SystemClock(), SqliteStore(Database(folder / "oombot.db")))
+for _ in range(60):
+    trail.append({"what": "step", "by": sys.argv[2]})
+"""
+
+
+def test_several_processes_add_at_once_and_who_looks_meanwhile_finds_it_whole(trail: AuditTrail, tmp_path: Path) -> None:
+    bots = [subprocess.Popen([sys.executable, "-c", ADDS, str(tmp_path), name], cwd=Path(__file__).parents[1]) for name in ("one", "two", "three")]
+    seen = []
+    while any(bot.poll() is None for bot in bots):
+        seen += trail.verify()
+    assert ([bot.returncode for bot in bots], seen, trail.verify()) == ([0, 0, 0], [], [])
+    assert [entry["n"] for entry in trail.entries()] == list(range(1, 187))
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_half_entry(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: the write is cut short, as on a full one."""
+    script = ADDS.replace("for _", "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\nfor _")
+    (tmp_path / "small").mkdir()
+    script = script.replace('SqliteStore(Database(folder / "oombot.db"))', "None")
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "small"), "one"], cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == f"bot.errors.StoreError: {tmp_path}/small/audit.jsonl: File too large"
+    trail = AuditTrail(tmp_path / "small" / "audit.jsonl", KEY, FixedClock(), None)
+    assert trail.path.stat().st_size < 2000
+    assert trail.verify() == []
+    trail.append({"what": "closed"})
+    assert trail.verify() == []
+    assert sum(1 for _ in trail.entries()) > 3
 
 
 def test_a_store_without_a_head_is_told(trail: AuditTrail, store: SqliteStore) -> None:
@@ -251,6 +368,21 @@ def test_show_prints_the_newest_of_a_case_in_words(run: Callable[..., int], caps
 def test_export_prints_every_entry_as_json(run: Callable[..., int], trail: AuditTrail, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("export") == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == list(trail.entries())
+
+
+def test_show_does_nothing_to_a_terminal(run: Callable[..., int], trail: AuditTrail, capsys: pytest.CaptureFixture[str]) -> None:
+    trail.append({"what": "refused", "reason": "\x1b[2J\nwho=U9 \u202egnp.exe"})
+    run("show", "--last", "1")
+    assert capsys.readouterr().out == "7 2026-11-30T10:00:00+00:00 refused reason=\\x1b[2J\\nwho=U9 \\u202egnp.exe\n"
+
+
+def test_export_as_a_table_has_a_row_an_entry_and_no_formula(run: Callable[..., int], trail: AuditTrail, capsys: pytest.CaptureFixture[str]) -> None:
+    trail.append({"what": "asked", "case": "c7", "target": '=HYPERLINK("https://x.example")', "who": "slack:U1", "steps": ["a,b"]})
+    assert run("export", "--format", "csv", "--case", "c7") == 0
+    names, row = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert names == ["n", "at", "what", "case", "target", "cluster", "who", "more", "prev", "mac"]
+    last = list(trail.entries())[-1]
+    assert row == ["7", last["at"], "asked", "c7", '\'=HYPERLINK("https://x.example")', "", "slack:U1", '{"steps": ["a,b"]}', last["prev"], last["mac"]]
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ def _offer(desk: Desk, case: Case, asked: Asked, made: Remediation) -> None:
         object=str(made.object),
         risk=made.risk,
         diff=made.diff,
+        notes=[note.en for note in made.notes],
+        until=operation.expires_at.isoformat(),
         steps=[{"kind": step.kind.value, "object": str(step.object), "patch": list(step.patch)} for step in made.steps],
     )
 

@@ -49,13 +49,14 @@ def press(desk: Desk, job: Job) -> None:
         return
     if pressed.key in case.handled:
         return
+    verb = next((one.verb for one in case.buttons if one.id == pressed.button_id), "")
     try:
         desk.policy.check_person(desk.person(pressed.actor.id))
         _check_place(case, pressed)
         button = _still_there(case, pressed.button_id)
         _VERBS[button.verb](desk, case, button, pressed)
     except Refused as refused:
-        desk.note("refused", case, who=pressed.actor.id, button=pressed.button_id, key=refused.key, parameters=refused.parameters)
+        desk.note("refused", case, who=pressed.actor.id, verb=verb, button=pressed.button_id, key=refused.key, parameters=refused.parameters)
         desk.tell(pressed.actor, pressed.conversation, Words(refused.key, refused.parameters))
 
 

@@ -19,9 +19,7 @@ def main(argv: list[str]) -> int:
     chosen = (entry for entry in trail.entries() if not arguments.case or entry["event"].get("case") == arguments.case)
     if arguments.what == "show":
         return _show(chosen, arguments.last)
-    for entry in chosen:
-        print(json.dumps(entry, ensure_ascii=False, sort_keys=True))
-    return 0
+    return _export(chosen, arguments.format)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -31,11 +29,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="what", required=True, metavar="verify | show | export")
     verify = commands.add_parser("verify", help="say whether it was edited, cut, truncated or rewritten, and where")
     verify.add_argument("--head", help="a head that was posted in a thread, NUMBER:HASH; the start of the hash is enough")
-    for name, meaning in (("show", "the newest entries, one a line"), ("export", "all entries as JSON, one a line")):
+    for name, meaning in (("show", "the newest entries, one a line"), ("export", "all entries, for another system")):
         command = commands.add_parser(name, help=meaning)
         command.add_argument("--case", help="only this case")
         if name == "show":
             command.add_argument("--last", type=int, default=50, help="how many (default 50)")
+        else:
+            command.add_argument("--format", choices=("json", "csv"), default="json", help="json: the entries as they stand, one a line; csv: a table with a row of names (default json)")
     return parser
 
 
@@ -81,5 +81,35 @@ def _show(entries: Iterable[Mapping[str, Any]], last: int) -> int:
     for entry in deque(entries, maxlen=max(last, 0)):
         event = dict(entry["event"])
         words = " ".join(f"{key}={value if isinstance(value, (str, int)) else json.dumps(value, ensure_ascii=False)}" for key, value in event.items() if key != "what")
-        print(f"{entry['n']} {entry['at']} {event.get('what', '')} {words}".replace("\n", "\\n"))
+        print(_visible(f"{entry['n']} {entry['at']} {event.get('what', '')} {words}"))
     return 0
+
+
+def _visible(text: str) -> str:
+    """One line that does nothing to a terminal: what an entry quotes may come from a log."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
+
+
+COLUMNS = ("what", "case", "target", "cluster", "who")
+
+
+def _export(entries: Iterable[Mapping[str, Any]], form: str) -> int:
+    import csv
+
+    if form == "json":
+        for entry in entries:
+            print(json.dumps(entry, ensure_ascii=True, sort_keys=True))
+        return 0
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(("n", "at", *COLUMNS, "more", "prev", "mac"))
+    for entry in entries:
+        event = entry["event"]
+        more = json.dumps({name: value for name, value in event.items() if name not in COLUMNS}, ensure_ascii=False, sort_keys=True)
+        table.writerow([_cell(value) for value in (entry["n"], entry["at"], *(event.get(name, "") for name in COLUMNS), more, entry["prev"], entry["mac"])])
+    return 0
+
+
+def _cell(value: object) -> str:
+    """A cell that a spreadsheet takes for text: a name from a cluster that begins like a formula is none."""
+    text = _visible(str(value))
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -1,0 +1,69 @@
+"""The trail of a whole journey: who asked, approved and was refused what, and no secret, wherever one stood."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from bot.errors import Rejected
+from bot.model import Difference, Outcome, Remediation, Rollout, Text, Verdict
+from tests.walk.slack_stage import SlackStage
+from tests.walk.test_thread import Changed
+from tests.walk.world import SmallWorld
+
+Make = Callable[..., SlackStage]
+HF = "hf_" + "Zx81kQp0" * 4
+SLACK = "xoxb-" + "123456789012-" * 2 + "q7Wd81LmZp0aTn4c"
+BEARER = "Authorization: Bearer " + "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiI0MiJ9." + "c2lnbmF0dXJlLWhlcmU"
+SECRETS = (HF, SLACK.partition("-")[2], BEARER.partition("Bearer ")[2], "correct-horse-battery")
+
+
+class Leaking(SmallWorld):
+    """Secrets in the arguments, the environment, names, the cluster's words and the log of the new process."""
+
+    def _plan(self, plan_id: str, direction: str, to: int) -> Remediation:
+        made = super()._plan(plan_id, direction, to)
+        value = {"name": "HF_API_KEY", "value": "correct-horse-battery"}
+        patch = (*made.steps[0].patch, {"op": "add", "path": "/spec/template/spec/containers/0/env/0", "value": value})
+        diff = f"  args:\n-   - --api-key={HF}\n+   - --hf-token={HF}\n+   - DB_PASSWORD=correct-horse-battery\n"
+        return replace(made, steps=(replace(made.steps[0], patch=patch),), diff=diff, notes=(Text(f"Reads {BEARER}."),))
+
+    def judge(self, *given: object, **named: object) -> Outcome:
+        return Outcome(Verdict.VERIFIED, Text(f"started with --api-key {HF} and {SLACK}"), super().judge(*given, **named).at)  # type: ignore[arg-type]
+
+
+def trail_of(stage: SlackStage) -> str:
+    assert stage.audit.verify() == []
+    return stage.audit.path.read_text()
+
+
+def test_no_secret_gets_into_the_trail_wherever_it_stood(workspace: Make) -> None:
+    stage = workspace(world=Leaking(rollout=Rollout(1, 1, 1, True, detail=SLACK, new_pods=("chat-new",))))
+    stage.typed("Ana", f"check {HF}")
+    stage.planned()
+    stage.submit("Wei", stage.ask_back("Wei", "reject"), reason=f"the log shows {SLACK} and {BEARER}")
+    stage.click("Jo", "apply")
+    stage.world.fail["differences"] = [Changed(Difference("/spec/template/spec/containers/0/args/3", f"--api-key={HF}", BEARER, SLACK))]
+    stage.click("Wei", "approve")
+    stage.click("Jo", "apply")
+    stage.world.fail["dry_run"] = [Rejected(f"denied: {BEARER}")]
+    stage.click("Wei", "approve")
+    stage.click("Jo", "apply")
+    stage.click("Wei", "approve")
+    told = trail_of(stage)
+    assert [secret for secret in SECRETS if secret in told] == []
+    assert {"asked", "rejected", "void", "planned", "sent", "outcome"} <= {entry["event"]["what"] for entry in stage.audit.entries()}
+
+
+def test_a_refusal_is_kept_with_the_button_that_was_pressed(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    stage.click("Jo", "approve")
+    refused = next(entry["event"] for entry in stage.audit.entries() if entry["event"]["what"] == "refused")
+    assert (refused["who"], refused["verb"], refused["key"]) == ("U02JO", "approve", "second_person_applied")
+
+
+def test_all_that_was_shown_is_kept_with_the_plan(workspace: Make) -> None:
+    stage = workspace(world=Leaking())
+    stage.planned()
+    planned = next(entry["event"] for entry in stage.audit.entries() if entry["event"]["what"] == "planned")
+    assert planned["notes"] == ["Reads Authorization: Bearer [redacted]."]
+    assert planned["until"] == stage.case.operation.expires_at.isoformat()  # type: ignore[union-attr]
