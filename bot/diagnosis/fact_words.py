@@ -183,6 +183,7 @@ SAYS: dict[str, Text] = {
     "shm.entries": Text("Files in /dev/shm: {value}.", "/dev/shm 中的文件数：{value}。"),
     "shm.full": Text("/dev/shm is full.", "/dev/shm 已满。"),
     "shm.left_over": Text("A large memory volume that outlived a restart.", "一个经历过重启的大内存卷。"),
+    "shm.ownerless_share": Text("Share of the /dev/shm in use that nobody holds any more: {value}.", "/dev/shm 已用部分中无主的比例：{value}。"),
     "shm.size_bytes": Text("/dev/shm holds {value}.", "/dev/shm 的大小为 {value}。"),
     "shm.small": Text("/dev/shm is small.", "/dev/shm 很小。"),
     "shm.use_percent": Text("{value} % of /dev/shm are in use.", "/dev/shm 已用 {value}%。"),
@@ -197,7 +198,6 @@ SAYS: dict[str, Text] = {
 
 def of(fact: Fact) -> Text | None:
     """The sentence for this fact; None when there is none for it."""
-    "shm.ownerless_share": Text("Share of the /dev/shm in use that nobody holds any more: {value}.", "/dev/shm 已用部分中无主的比例：{value}。"),
     said = (SAYS.get(f"{fact.name}=no") if fact.value is False else None) or SAYS.get(fact.name)
     if said is None:
         return SAYS["args."] if fact.name.startswith("args.") else None

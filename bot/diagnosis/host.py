@@ -132,6 +132,9 @@ def _shm(facts: Facts) -> list[Fact]:
         found.append(_fact(facts, "shm.small", small, "shm.size_bytes", "container.shm_limit_bytes", "ray.store_on_disk.available_bytes", "container.shm_volume"))
         left = roomy and restarted and (percent >= 90 if percent is not None else _fits(facts, size))
         found.append(_fact(facts, "shm.left_over", left, "shm.use_percent", "container.shm_volume"))
+    lost, used = number(facts, "node.ownerless_shm_bytes"), (size or 0) * (percent or 0) / 100
+    if lost is not None and used and text(facts, "container.shm_volume") == "node":
+        found.append(_fact(facts, "shm.ownerless_share", round(min(1.0, lost / used), 3), "node.ownerless_shm_bytes"))
     return found
 
 
@@ -148,6 +151,9 @@ def _node(facts: Facts) -> list[Fact]:
     found = []
     if total and available is not None:
         found.append(_fact(facts, "node.available_share", round(available / total, 3), "node.memory_available_bytes", "node.memory_total_bytes"))
+    lost = number(facts, "node.ownerless_shm_bytes")
+    if total and lost is not None:
+        found.append(_fact(facts, "node.ownerless_shm_share", round(lost / total, 3), "node.ownerless_shm_bytes"))
     limit = number(facts, "container.memory_limit_bytes")
     if total and limit:
         found.append(_fact(facts, "container.limit_above_node", limit > total, "node.memory_total_bytes"))
@@ -171,15 +177,9 @@ def _ray(facts: Facts) -> list[Fact]:
         found.append(_fact(facts, "ray_status.gpus_in_use", used > 0, "ray_status.gpu_used"))
         found.append(_fact(facts, "ray_status.gpus_taken", have - used < wanted <= have, "ray_status.gpu_used"))
     return found
-    lost, used = number(facts, "node.ownerless_shm_bytes"), (size or 0) * (percent or 0) / 100
-    if lost is not None and used and text(facts, "container.shm_volume") == "node":
-        found.append(_fact(facts, "shm.ownerless_share", round(min(1.0, lost / used), 3), "node.ownerless_shm_bytes"))
 
 
 def _gpus(facts: Facts) -> list[Fact]:
     """A GPU that is shared by a scheduler's fraction (HAMi and the like)."""
     resource = text(facts, "container.gpu_resource")
     return [_fact(facts, "gpus.shared", "gpumem" in resource or "shared" in resource or "gpucores" in resource, "container.gpu_resource")] if resource else []
-    lost = number(facts, "node.ownerless_shm_bytes")
-    if total and lost is not None:
-        found.append(_fact(facts, "node.ownerless_shm_share", round(lost / total, 3), "node.ownerless_shm_bytes"))

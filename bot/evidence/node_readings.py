@@ -52,10 +52,6 @@ def read(data: bytes, source: str) -> Reading:
     return Reading(tuple(found.values()), groups)
 
 
-def _flag(command: str, default: str) -> str:
-    """The unit that a command's flags choose (free -g, df -h, -BG)."""
-    flags = "".join(re.findall(r"(?:^|\s)-([a-zA-Z]+)\b", command)) + ("h" if "--human" in command else "")
-    for flag, unit in (("h", "h"), ("g", "GiB"), ("m", "MiB"), ("k", "KiB"), ("b", "B")):
 def _segments(section: Section, emit: Emit) -> None:
     """Sums of deploy/node/oombot-shm: what nobody holds any more."""
     for line in section.lines:
@@ -65,6 +61,10 @@ def _segments(section: Section, emit: Emit) -> None:
             emit("node.ownerless_shm_bytes", int(row[2]), line)
 
 
+def _flag(command: str, default: str) -> str:
+    """The unit that a command's flags choose (free -g, df -h, -BG)."""
+    flags = "".join(re.findall(r"(?:^|\s)-([a-zA-Z]+)\b", command)) + ("h" if "--human" in command else "")
+    for flag, unit in (("h", "h"), ("g", "GiB"), ("m", "MiB"), ("k", "KiB"), ("b", "B")):
         if flag in flags.replace("T", ""):
             return unit
     return default
