@@ -138,6 +138,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.missing_cache_share": ("float", "cache that is missing over the cache that is needed"),
     "budget.room_above_share": ("float", "free at the start beyond the budget, over the card's size"),
     "budget.missing_share": ("float", "what the refused request lacks, over the card's size"),
+    "budget.weights_small": ("bool", "the weights are 2 GiB or a tenth of the card at most: they cannot have filled it"),
+    "budget.raise_is_enough": ("bool", "utilisation was set low, and at the usual 0.9 the card has room for weights, a usual peak and what a request needs"),
     "budget.weights_share": ("float", "weights over the budget"),
     "budget.estimate_share": ("float", "graph estimate over the card's size"),
     "budget.uncharged_bytes": ("int", "what was charged that neither weights, peak nor estimate explain"),

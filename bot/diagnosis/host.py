@@ -4,7 +4,7 @@
 """
 
 from bot.diagnosis import host_container, host_events, host_kernel
-from bot.diagnosis.host_records import flag, number, text
+from bot.diagnosis.host_records import flag, number, records, text
 from bot.facts import Facts
 from bot.model import Fact, Place, Value
 from bot.units import GIB
@@ -15,7 +15,7 @@ def derive(facts: Facts) -> Facts:
     facts = host_container.derive(facts)
     facts = host_kernel.derive(facts)
     facts = host_events.derive(facts)
-    for step in (_tells_why, _ending, _disruption, _cgroup, _shm, _node, _ray_monitor, _ray, _gpus):
+    for step in (_tells_why, _ending, _disruption, _cgroup, _runtime, _shm, _node, _ray_monitor, _ray, _gpus):
         facts = facts.with_facts(step(facts))
     return facts
 
@@ -114,7 +114,46 @@ def _cgroup(facts: Facts) -> list[Fact]:
     kills, limits = number(facts, "cgroup.event_oom_kill"), number(facts, "cgroup.event_oom")
     if kills is not None and limits is not None:
         found.append(_fact(facts, "cgroup.killed_by_node", kills > 0 and limits == 0, "cgroup.event_oom_kill"))
+    reached = _limit_reached(facts)
+    if reached is not None:
+        found.append(_fact(facts, "cgroup.limit_reached", reached, "cgroup.peak_bytes", "cgroup.failcnt", "cgroup.event_max"))
+    if kills is not None and (limits is not None or reached is not None):
+        at_limit = limits > 0 if limits is not None else reached
+        found.append(_fact(facts, "cgroup.killed_at_limit", kills > 0 and at_limit is True, "cgroup.event_oom_kill"))
     return found
+
+
+def _limit_reached(facts: Facts) -> bool | None:
+    """Whether the group was ever as full as it may be; dropping cached files then made room, or something was killed. None where no counter tells."""
+    peak, limit = number(facts, "cgroup.peak_bytes"), number(facts, "cgroup.limit_bytes")
+    counts = [count for name in ("cgroup.failcnt", "cgroup.event_max") if (count := number(facts, name)) is not None]
+    if peak is not None and limit:
+        return peak >= limit * 0.999 or any(counts)
+    return any(counts) if counts else None
+
+
+def _runtime(facts: Facts) -> list[Fact]:
+    """What a runtime's word of a memory kill means for the incident's container: killed | lived on | unseen; nothing where it is another container's."""
+    ids = facts.get("docker.oom_ids")
+    if not isinstance(ids, tuple):
+        return []
+    containers, code = records(facts, "pod.container"), number(facts, "docker.exit_code")
+    if containers:
+        chosen = host_container.choose(facts, containers)
+        if any(_same_id(one, chosen.text("ended_id")) for one in ids):
+            state = "killed" if chosen.number("exit_code") == 137 else "lived on"
+        elif any(_same_id(one, chosen.text("id")) for one in ids):
+            state = "killed" if chosen.text("state") != "running" and chosen.number("exit_code") == 137 else "lived on"
+        else:
+            return []
+    else:
+        state = "unseen" if code is None else "killed" if code == 137 else "lived on"
+    return [_fact(facts, "docker.oom_event", state, "docker.oom_ids")]
+
+
+def _same_id(one: str, other: str) -> bool:
+    """Whether two container ids are the same, one of them perhaps shortened as people do."""
+    return len(one) >= 12 and len(other) >= 12 and (one.startswith(other) or other.startswith(one))
 
 
 def _shm(facts: Facts) -> list[Fact]:
@@ -169,14 +208,28 @@ def _ray_monitor(facts: Facts) -> list[Fact]:
 def _ray(facts: Facts) -> list[Fact]:
     """Whether the Ray cluster can ever give what is asked for."""
     wanted, total, used = number(facts, "ray_status.gpu_demand"), number(facts, "ray_status.gpu_total"), number(facts, "ray_status.gpu_used")
+    lacks, near = _ray_lacks(facts)
+    found = [_fact(facts, "ray_status.lacks", lacks, near)] if lacks else []
     if wanted is None or not wanted:
-        return []
+        return found
     have = total or 0.0
-    found = [_fact(facts, "ray_status.gpus_missing", wanted > have, "ray_status.gpu_demand")]
+    found += [_fact(facts, "ray_status.gpus_missing", wanted > have, "ray_status.gpu_demand")]
     if used is not None:
         found.append(_fact(facts, "ray_status.gpus_in_use", used > 0, "ray_status.gpu_used"))
         found.append(_fact(facts, "ray_status.gpus_taken", have - used < wanted <= have, "ray_status.gpu_used"))
     return found
+
+
+def _ray_lacks(facts: Facts) -> tuple[str, str]:
+    """What besides GPUs the cluster cannot give to what waits, and the fact that shows it: a resource of somebody's naming (a node, a kind of card), CPUs, memory."""
+    named = text(facts, "ray_status.named_demand")
+    if named and not (number(facts, f"ray_status.resource.{named}") or 0) > 0:
+        return named, "ray_status.named_demand"
+    for name, shown in (("cpu", "CPU"), ("memory", "memory")):
+        wanted, total, used = (number(facts, f"ray_status.{name}_{what}") for what in ("demand", "total", "used"))
+        if wanted and total is not None and wanted > total - (used or 0.0):
+            return shown, f"ray_status.{name}_demand"
+    return "", ""
 
 
 def _gpus(facts: Facts) -> list[Fact]:

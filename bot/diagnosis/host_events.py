@@ -4,11 +4,14 @@ Facts out: `events.<name>` and `termination.<name>` (the order of stop, grace pe
 another container is left out; one of the node counts for every pod on it.
 """
 
+import re
+
 from bot.diagnosis.host_kernel import SERVER_PROCESS
 from bot.diagnosis.host_records import Record, number, records, text
 from bot.facts import Facts
 from bot.model import Fact, Place, Value
 
+_MEMORY_VOLUME = re.compile(r"shm|shared-?mem|tmpfs|ramdisk|ram-?disk", re.IGNORECASE)
 NEAR = 3  # seconds that clocks of kubelet and runtime differ by
 BEFORE, AFTER = 120, 60  # seconds before and after an end in which a kill that the node reports can be the one of that end
 _NODE_KILLS = ("system-oom", "kernel-kill")
@@ -37,6 +40,7 @@ def derive(facts: Facts) -> Facts:
             found.append(Fact(f"events.{kind.replace('-', '_')}", event.text("scope") or True, event.place("kind")))
     found += _probes(events, facts)
     found += _named(events)
+    found += _medium(events, facts)
     found += _termination(events, facts)
     return facts.with_facts(found, ("termination.",) if found and "pod." in facts.looked else ())
 
@@ -97,6 +101,21 @@ def _probes(events: list[Record], facts: Facts) -> list[Fact]:
             found.append(Fact("events.probe_answer", event.text("answer"), event.place("kind")))
             break
     return found
+
+
+def _medium(events: list[Record], facts: Facts) -> list[Fact]:
+    """Whether the volume that was too full is memory or disk: by the pod, else (memory only) by the names that people give such volumes."""
+    event = next((event for event in events if event.text("kind") == "evicted" and event.text("volume")), None)
+    if event is None:
+        return []
+    volume, known = event.text("volume"), facts.get("pod.memory_volumes")
+    if isinstance(known, tuple):
+        medium = "memory" if volume in known else "disk"
+    elif facts.get("pod.looked") is True:
+        medium = "disk"
+    else:
+        medium = "memory" if _MEMORY_VOLUME.search(volume) else ""
+    return [Fact("events.evicted_medium", medium, event.place("volume"))] if medium else []
 
 
 def _named(events: list[Record]) -> list[Fact]:

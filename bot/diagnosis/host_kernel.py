@@ -16,6 +16,8 @@ SERVER_PROCESS = re.compile(
     r"vllm|^python3?(?:\.\d+)?$|^ray::|^pt_main_thread|sglang|^EngineCore|^Worker|tritonserver|text-generation|^torchrun|^mpirun|^deepspeed|^api_server",
     re.IGNORECASE,
 )
+_CHILD = re.compile(r"^(?:VLLM::(?:EngineCor|Worker|DPCoord)|EngineCore|Worker_|ray::|sglang::)")  # titles that only started processes carry
+_OF_CONTAINER = ("container", "pod", "docker", "other", "unknown")  # limits below which a first process stands for all; systemd ends the rest of a unit
 _OWN = ("container", "pod", "docker", "unit", "user", "other", "unknown")  # a limit of the workload itself
 _NODE = ("node", "kubepods", "qos", "user-space", "root")
 _ANCESTOR = ("kubepods", "qos")
@@ -45,7 +47,7 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
     containers = records(facts, "pod.container")
     uids = {text(facts, "pod.uid"), text(facts, "pod.config_hash")} - {""} or _told_uids(facts)
     if not containers and not uids:
-        ours = [kill for kill in kills if SERVER_PROCESS.search(kill.text("task"))]
+        ours = [kill for kill in kills if SERVER_PROCESS.search(_victim(kill))]
         newest = (ours or kills)[-1]
         stranger = not ours and flag(facts, "log.looked") is True and newest.text("level") not in _NODE
         return newest, "stranger" if stranger else "name"
@@ -118,8 +120,9 @@ def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
     add("limit", "node" if level in _NODE else "container" if level in _OWN else "other", "level")
     add("ancestor", level in _ANCESTOR, "level")
     add("by", kill.text("by"), "by")
-    add("victim", kill.text("task"), "victim_line")
-    add("victim_is_server", bool(SERVER_PROCESS.search(kill.text("task"))), "victim_line")
+    add("victim", _victim(kill), "victim_line")
+    add("victim_is_server", bool(SERVER_PROCESS.search(_victim(kill))), "victim_line")
+    add("why", kill.text("why"), "why")
     add("invoker", kill.text("invoker"), "invoker")
     add("group_kill", kill.flag("group") or False, "group")
     add("order", _whole(kill.number("order")), "order")
@@ -130,6 +133,11 @@ def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
     add("pod_limit_by_server", level == "pod" and _server_holds_most(kill), "largest")
     found += _shares(kill)
     return found
+
+
+def _victim(kill: Record) -> str:
+    """The killed process; of a whole group that was ended, the last part of the group's path."""
+    return kill.text("task") or (kill.text("cgroup").rstrip("/").rpartition("/")[2] if kill.text("by") == "systemd-oomd" else "")
 
 
 def _server_holds_most(kill: Record) -> bool:
@@ -166,10 +174,12 @@ def _shares(kill: Record) -> list[Fact]:
 
 def _child(kill: Record, match: str, facts: Facts) -> bool | None:
     """Whether a child was killed while the container's first process lived on: the same container still runs, or ended by itself with another code."""
-    if match not in ("container", "pod") or kill.flag("group"):
-        return False if kill.flag("group") else None
+    if kill.flag("group"):
+        return False
     containers = records(facts, "pod.container")
-    if not containers:
+    if match == "name" or (match == "pod" and not containers):
+        return _child_by_record(kill, facts)
+    if match not in ("container", "pod") or not containers:
         return None
     container = choose(facts, containers)
     if container.text("state") == "running" and container.text("id") == kill.text("container_id") and kill.text("container_id"):
@@ -178,6 +188,25 @@ def _child(kill: Record, match: str, facts: Facts) -> bool | None:
     if code is not None and kill.text("container_id") in (container.text("ended_id"), ""):
         return code != 137
     return None
+
+
+def _child_by_record(kill: Record, facts: Facts) -> bool | None:
+    """The same from the kernel's record alone: one process was taken, and it was not the first of its container. None where others went with it, or
+    where the record does not show who was there."""
+    if kill.text("level") not in _OF_CONTAINER or _near_another(kill, facts):
+        return None
+    pid, first = kill.number("pid"), kill.number("first_pid")
+    if pid is not None and first is not None:
+        return pid != first
+    return True if _CHILD.match(kill.text("task")) else None
+
+
+def _near_another(kill: Record, facts: Facts) -> bool:
+    """Whether another process of the same group was killed in the lines beside it: a group kill whose headline was filtered away."""
+    place = kill.place("victim_line", "scope")
+    line = place.line if place and place.line else 0
+    beside = [other for other in records(facts, "kernel.kill") if other.index != kill.index and other.text("cgroup") == kill.text("cgroup")]
+    return any((where := other.place("victim_line", "scope")) and where.line and abs(where.line - line) <= NEAR for other in beside)
 
 
 def _of_this_run(xid: Record, container: Record, facts: Facts) -> bool:

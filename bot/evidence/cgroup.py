@@ -32,6 +32,14 @@ def parse(path: str) -> Cgroup:
     return Cgroup(path, _level(path))
 
 
+def brief(path: str, most: int = 75) -> str:
+    """A long path as a quote: its first part, "..." and what tells whose it is (from the pod on, else its end)."""
+    pod = _POD.search(path)
+    start = pod.start() if pod else max(0, len(path) - most)
+    head = path.find("/", 1) + 1 or 1
+    return path if start <= head + 3 and len(path) <= start + most else f"{path[:head]}...{path[start : start + most]}" + ("..." if len(path) > start + most else "")
+
+
 def _level(path: str) -> str:
     if path in ("", "/"):
         return "root"

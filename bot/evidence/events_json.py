@@ -19,6 +19,7 @@ _PROBE = re.compile(r"(Startup|Liveness|Readiness) probe (?:failed|errored)", re
 _PROBE_KILL = re.compile(r"failed (startup|liveness) probe, will be restarted", re.IGNORECASE)
 _CONTAINER = re.compile(r"\{([^{}]{1,253})\}")
 _VICTIM = re.compile(r"(?:Killed process \d{1,9}(?:, UID \d{1,9},)? \(|victim process: )([^,)]{1,64})")
+_VOLUME = re.compile(r'Usage of EmptyDir volume "([^"]{1,80})"')
 _GO_TERMINATED = re.compile(r"ContainerStateTerminated\{ExitCode:(\d{1,3}),Signal:\d{1,3},Reason:(\w{0,40}),")  # as KubeRay quotes it
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
 
@@ -76,6 +77,8 @@ def _kind(event: Node) -> str:
         return "image"
     if reason.startswith("OutOf"):
         return "rejected"
+    if reason == "EvictionThresholdMet" and "memory" not in message:
+        return "disk-pressure" if re.search(r"storage|fs\b|inodes", message) else "other"
     if "shutdown" in message.lower() and reason not in _REASONS:
         return "node-shutdown"
     return _REASONS.get(reason, "")
@@ -123,7 +126,8 @@ def _details(kind: str, text: str, message: Node) -> dict[str, tuple[Value | Non
         found = _PROBE.search(text)
         return {"probe": (found[1].lower() if found else "", message), "answer": (_answer(text), message)}
     if kind == "evicted":
-        return {"resource": (eviction(text), message)}
+        volume = _VOLUME.search(text)
+        return {"resource": (eviction(text), message), "volume": (volume[1] if volume else "", message)}
     if kind in ("unschedulable", "no-scale-up"):
         return {"lacks": (_lacks(text), message)}
     if kind in ("kernel-kill", "system-oom"):

@@ -7,6 +7,7 @@ Each line is understood by itself: headers are rate-limited, cut by filters and 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 PAGE = 4096  # bytes; the task table counts pages
 
@@ -34,13 +35,21 @@ _NO_VICTIM = re.compile(r"Out of memory and no killable processes|System is dead
 _FREE = re.compile(r"(Free|Total) swap\s*=\s*(\d{1,15})kB|\b(\d{1,12}) pages RAM\b")
 
 
+class Task(NamedTuple):
+    """A row of the task table: the process numbers are the node's, the size is in bytes."""
+
+    name: str
+    resident: int
+    pid: int
+
+
 @dataclass(slots=True)
 class Kill:
     """One incident. Sizes in bytes; None where the log does not say. `line` is that of the line which proves it best (summary, else kill)."""
 
     line: int
     text: str
-    by: str = "kernel"  # kernel | oomd | earlyoom
+    by: str = "kernel"  # kernel | systemd-oomd | earlyoom
     message: str = ""  # "memcg" | "global", from the kill line
     constraint: str = ""
     oom_memcg: str = ""
@@ -61,7 +70,8 @@ class Kill:
     group: bool = False
     members: list[str] = field(default_factory=list)
     stats: dict[str, int] = field(default_factory=dict)
-    tasks: list[tuple[str, int]] = field(default_factory=list)  # name, resident bytes
+    tasks: list[Task] = field(default_factory=list)
+    why: str = ""  # what a killer in user space gives as its reason
     killed_line: int | None = None
     killed_text: str = ""
 
@@ -167,7 +177,7 @@ class _Reader:
         if row and self.now is not None:
             self.in_stats = False
             if len(self.now.tasks) < 2000:
-                self.now.tasks.append((row[8].strip(), int(row[5]) * PAGE))
+                self.now.tasks.append(Task(row[8].strip(), int(row[5]) * PAGE, int(row[1])))
             return True
         if self.in_stats and self.now is not None:
             for name, value, kilo in _STAT.findall(text):
@@ -239,10 +249,15 @@ class _Reader:
         return True
 
     def _others(self, number: int, text: str) -> None:
-        oomd = _OOMD.search(text) or _OOMD_SHORT.search(text)
+        oomd = _OOMD.search(text)
         if oomd:
             kill = self._open(number, text)
-            kill.by, kill.task_memcg = "oomd", oomd[1]
+            kill.by, kill.task_memcg, kill.why = "systemd-oomd", oomd[1], oomd[2].strip()
+            self._close()
+        told = None if oomd else _OOMD_SHORT.search(text)  # systemd's own word of it follows
+        if told and not any(kill.by == "systemd-oomd" and kill.task_memcg.endswith(told[1]) for kill in self.done[-20:]):
+            kill = self._open(number, text)
+            kill.by, kill.task_memcg = "systemd-oomd", told[1]
             self._close()
         early = _EARLYOOM.search(text)
         if early:

@@ -9,8 +9,8 @@ import re
 from bisect import bisect_right
 from typing import BinaryIO
 
-from bot.evidence import cgroup
-from bot.evidence.document import Document, epoch, shorten
+from bot.evidence import cgroup, runtime_events
+from bot.evidence.document import QUOTE, Document, epoch, shorten
 from bot.evidence.kernel_kills import Kill, kills
 from bot.evidence.reading import Reading
 from bot.evidence.xid import xids
@@ -27,7 +27,7 @@ _ANCHORS = (
     b"oom", b"Killed process", b"Kill process", b"out of memory", b"Out of memory", b"memory: usage", b"Xid", b"NVRM", b"NVLink",
     b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
     b"SysRq", b"systemd-oomd", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
-    b"OOM killer", b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"swap: usage",
+    b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"swap: usage",
 )  # fmt: skip
 _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)
 _PREFIX = re.compile(
@@ -37,6 +37,8 @@ _PREFIX = re.compile(
     r"(?:\[(?P<stamp> {0,12}\d{1,12}\.\d{1,9}|\S{1,12} {1,2}\S{1,12} {1,2}\d{1,2} \d\d:\d\d:\d\d \d{4})\]\s?)?(?:\[\s*[TC]\d+\]\s?)?"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]")
+_LONG_PATH = re.compile(r"/[^\s,]{90,2048}")
+_WHERE_IT_RAN = re.compile(r",nodemask=[^\s]{0,400}?,mems_allowed=[\d,-]{0,80}(?=,)")
 _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 
 _SIGNS = (  # other things a kernel log can prove, each by its first line
@@ -85,6 +87,7 @@ def read(data: bytes, source: str) -> Reading:
     facts.append(Fact("kernel.kills", len(found), facts[-1].place if found else Place(source)))
     facts += _xid_facts([(number, text) for number, _, text in split], times, texts, source)
     facts += _signs([(number, text) for number, _, text in split], texts, source)
+    facts += runtime_events.facts((number, text, Place(source, number, shorten(text))) for number, text in lines)  # a whole journal, not only the kernel's
     return Reading(tuple(facts), () if start else ("kernel.",), gaps)
 
 
@@ -162,11 +165,18 @@ def clock(time: str) -> tuple[str, int] | None:
     return None if found is None else ("local" if named[6] else "year", found)
 
 
+def _quoted(text: str) -> str:
+    """A line as a quote; of a long one what decides is kept: whose limit, which group, which process."""
+    if len(text) > QUOTE - 10:
+        text = _LONG_PATH.sub(lambda found: cgroup.brief(found[0]), _WHERE_IT_RAN.sub("...", text))
+    return shorten(text)
+
+
 def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str], source: str) -> list[Fact]:
     facts: list[Fact] = []
     for index, kill in enumerate(found):
-        place = Place(source, kill.line, shorten(texts.get(kill.line, "")))
-        killed = Place(source, kill.killed_line, shorten(texts.get(kill.killed_line, ""))) if kill.killed_line else place
+        place = Place(source, kill.line, _quoted(texts.get(kill.line, "")))
+        killed = Place(source, kill.killed_line, _quoted(texts.get(kill.killed_line, ""))) if kill.killed_line else place
         limit, victim = cgroup.parse(kill.oom_memcg), cgroup.parse(kill.task_memcg)
         values: dict[str, tuple[Value | None, Place]] = {
             "scope": (kill.scope, place),
@@ -187,6 +197,7 @@ def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str],
             "limit": (kill.limit, place),
             "score_adj": (kill.score_adj, killed),
             "group": (kill.group or None, killed),
+            "why": (kill.why, place),
             "members": (len(kill.members) or None, killed),
             "at": (time := times.get(kill.line) or times.get(kill.killed_line or 0) or "", place),
             **_moment(time, place),
@@ -217,14 +228,18 @@ def _table(kill: Kill, place: Place) -> dict[str, tuple[Value | None, Place]]:
     """The largest process and the sum of the others, from the task table."""
     if not kill.tasks:
         return {}
-    name, size = max(kill.tasks, key=lambda task: task[1])
-    return {"largest": (name, place), "largest_rss": (size, place), "tasks_rss": (sum(rss for _, rss in kill.tasks), place), "tasks": (len(kill.tasks), place)}
+    largest = max(kill.tasks, key=lambda task: task.resident)
+    first = min((task for task in kill.tasks if task.name != "pause"), key=lambda task: task.pid, default=largest)
+    return {
+        "largest": (largest.name, place), "largest_rss": (largest.resident, place), "tasks_rss": (sum(task.resident for task in kill.tasks), place),
+        "tasks": (len(kill.tasks), place), "first_pid": (first.pid, place),
+    }  # fmt: skip
 
 
 def _xid_facts(lines: list[tuple[int, str]], times: dict[int, str], texts: dict[int, str], source: str) -> list[Fact]:
     facts: list[Fact] = []
     for index, xid in enumerate(xids(lines)):
-        place = Place(source, xid.line, shorten(texts.get(xid.line, "")))
+        place = Place(source, xid.line, _quoted(texts.get(xid.line, "")))
         for name, value in (("code", xid.code), ("meaning", xid.meaning), ("device", xid.device), ("name", xid.name), ("pid", xid.pid)):
             if value not in (None, ""):
                 facts.append(Fact(f"kernel.xid.{index}.{name}", value, place))
@@ -240,6 +255,6 @@ def _signs(lines: list[tuple[int, str]], texts: dict[int, str], source: str) -> 
             found = pattern.search(text)
             if found:
                 value = next((group for group in found.groups() if group), found[0])
-                facts.append(Fact(f"kernel.{name}", value.strip(), Place(source, number, shorten(texts.get(number, "")))))
+                facts.append(Fact(f"kernel.{name}", value.strip(), Place(source, number, _quoted(texts.get(number, "")))))
                 break
     return facts

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
+from bot.evidence import runtime_events
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -23,6 +24,7 @@ _STAT = re.compile(
     r"^(?:\S*memory\.stat:)?(anon|file|shmem|inactive_file|active_file|slab|slab_reclaimable|unevictable|cache|rss|total_cache|total_rss|mapped_file|file_dirty)\s+(\d{1,18})$"
 )
 _EVENT = re.compile(r"^(?:\S*memory\.events(?:\.local)?:)?(low|high|max|oom|oom_kill|oom_group_kill)\s+(\d{1,12})$")
+_CONTROL = re.compile(r"^(?:\S*memory\.oom_control:)?(oom_kill_disable|under_oom)\s+([01])$")
 _CPU = re.compile(r"^(?:\S*cpu\.stat:)?(nr_periods|nr_throttled|throttled_usec|throttled_time)\s+(\d{1,18})$")
 _FILE = re.compile(r"(memory\.(?:current|usage_in_bytes|max_usage_in_bytes|peak|max|limit_in_bytes|high|failcnt|swap\.max|swap\.current)|cpu\.max)\b")
 _FILES = {
@@ -46,6 +48,8 @@ def read(data: bytes, source: str) -> Reading:
     for section in sections(data):
         for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, _docker, _top, _counts, _segments):
             reader(section, emit)
+    for fact in runtime_events.facts((line.number, line.text, line.place(source)) for section in sections(data) for line in section.lines):
+        found.setdefault(fact.name, fact)
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))
     groups = tuple(sorted({name.split(".")[0] + "." for name in found}))
@@ -160,7 +164,7 @@ def _cgroup(section: Section, emit: Emit) -> None:
             _file(named.pop(0), text, line, emit)
         elif "cpu.max" in named and (quota := re.fullmatch(r"(\d{1,12}) (\d{1,9})", text)):
             emit("cgroup.cpu_limit", int(quota[1]) / max(1, int(quota[2])), line)
-        for pattern, prefix, unit in ((_STAT, "", "_bytes"), (_EVENT, "event_", ""), (_CPU, "cpu_", "")):
+        for pattern, prefix, unit in ((_STAT, "", "_bytes"), (_EVENT, "event_", ""), (_CONTROL, "", ""), (_CPU, "cpu_", "")):
             row = pattern.match(text)
             if row:
                 emit(f"cgroup.{prefix}{row[1].removeprefix('total_')}{unit}", int(row[2]), line)

@@ -87,6 +87,8 @@ def _pod(pod: Node, facts: _Facts) -> None:
     facts.add("pod.delete_grace_s", pod.integer("metadata", "deletionGracePeriodSeconds"), pod.at("metadata", "deletionGracePeriodSeconds"))
     facts.add("pod.grace_s", pod.integer("spec", "terminationGracePeriodSeconds"), pod.at("spec", "terminationGracePeriodSeconds"))
     facts.add("pod.active_deadline_s", pod.integer("spec", "activeDeadlineSeconds"), pod.at("spec", "activeDeadlineSeconds"))
+    memory = tuple(volume.text("name") for volume in pod.each("spec", "volumes") if volume.text("emptyDir", "medium") == "Memory")
+    facts.add("pod.memory_volumes", memory[:40] or None, pod.at("spec", "volumes"))
     for owner in pod.each("metadata", "ownerReferences"):
         facts.add("pod.owner_kind", owner.text("kind"), owner.at("kind"))
         facts.add("pod.owner_name", owner.text("name"), owner.at("name"))

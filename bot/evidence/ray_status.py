@@ -5,6 +5,7 @@ Facts: `ray_status.<name>`; sizes in bytes, GPUs as numbers.
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from bot.evidence import serve_status
 from bot.evidence.reading import Reading
@@ -15,7 +16,8 @@ from bot.units import size_of
 _Emit = Callable[[str, Value, Line], None]
 _USAGE = re.compile(r"^\s*([\d.]{1,20})(\w{0,3})/([\d.]{1,20})(\w{0,3}) ([\w:.-]{1,80})")
 _BUNDLES = re.compile(r"\{([^{}]{0,400})\}(?:: | \* )(\d{1,6})\+?")
-_RESOURCE = re.compile(r"'?\"?(GPU|CPU|memory|accelerator_type:[\w-]+|node:[\w.:_-]+)'?\"?: ?([\d.]{1,20})")
+_RESOURCE = re.compile(r"['\"]?([A-Za-z_][\w.:-]{0,80})['\"]?: ?(\d[\d.]{0,19}(?:e\+?\d{1,2})?)(?=[,}\s]|$)")
+_COUNTED = {"GPU": "gpu", "CPU": "cpu", "memory": "memory", "object_store_memory": "object_store"}  # what Ray itself knows; any other name is somebody's
 _HEADS = (
     "Active:",
     "Idle:",
@@ -42,6 +44,14 @@ _PHRASES = (
 )
 
 
+class Demand(NamedTuple):
+    """What one line of demands waits for: amounts by Ray's names of resources."""
+
+    wanted: dict[str, float]
+    line: Line
+    kind: str  # placement group, placement group on one node, task
+
+
 def read(data: bytes, source: str) -> Reading:
     """Facts of the last status in the file."""
     facts: dict[str, Fact] = {}
@@ -50,7 +60,7 @@ def read(data: bytes, source: str) -> Reading:
         facts[f"ray_status.{name}"] = Fact(f"ray_status.{name}", value, line.place(source))
 
     head = ""
-    demands: list[tuple[float, Line, str]] = []
+    demands: list[Demand] = []
     nodes = 0
     for section in sections(data):
         for line in section.lines:
@@ -85,11 +95,12 @@ def _usage(text: str, line: Line, emit: _Emit) -> None:
     used, total = _amount(found[1], found[2]), _amount(found[3], found[4])
     if used is None or total is None:
         return
-    names = {"GPU": "gpu", "CPU": "cpu", "memory": "memory", "object_store_memory": "object_store"}
-    name = names.get(found[5])
+    name = _COUNTED.get(found[5])
     if name:
         emit(f"{name}_used", used, line)
         emit(f"{name}_total", total, line)
+    else:
+        emit(f"resource.{found[5]}", total - used, line)
 
 
 def _amount(number: str, unit: str) -> float | None:
@@ -99,26 +110,31 @@ def _amount(number: str, unit: str) -> float | None:
         return None
 
 
-def _demand(text: str, line: Line) -> list[tuple[float, Line, str]]:
-    """(GPUs asked for, line, kind) of one demand line; of a placement group the sum of its bundles, of single tasks one of them."""
-    gpus, largest = 0.0, 0.0
+def _demand(text: str, line: Line) -> list[Demand]:
+    """One demand line; of a placement group the sum of its bundles, of single tasks one of them."""
+    group = "placement group" in text
+    whole: dict[str, float] = {}
     for bundle in _BUNDLES.finditer(text):
-        resources = dict(_RESOURCE.findall(bundle[1]))
-        each = _amount(resources.get("GPU", "0"), "") or 0.0
-        gpus += each * int(bundle[2])
-        largest = max(largest, each)
-    if "placement group" in text:
-        if "STRICT_PACK" in text:
-            return [(gpus, line, "placement group on one node")]
-        return [(gpus, line, "placement group")]
-    return [(largest, line, "task")] if text.startswith("{") else []
+        for name, number in _RESOURCE.findall(bundle[1]):
+            each = _amount(number, "") or 0.0
+            whole[name] = whole.get(name, 0.0) + each * int(bundle[2]) if group else max(whole.get(name, 0.0), each)
+    if group:
+        return [Demand(whole, line, "placement group on one node" if "STRICT_PACK" in text else "placement group")]
+    return [Demand(whole, line, "task")] if text.startswith("{") else []
 
 
-def _demanded(demands: list[tuple[float, Line, str]], emit: _Emit) -> None:
-    if demands:
-        gpus, line, kind = max(demands, key=lambda demand: demand[0])
-        emit("demand", kind, line)
-        emit("gpu_demand", gpus, line)
+def _demanded(demands: list[Demand], emit: _Emit) -> None:
+    if not demands:
+        return
+    most = max(demands, key=lambda demand: demand.wanted.get("GPU", 0.0))
+    emit("demand", most.kind, most.line)
+    for name, number in most.wanted.items():
+        if name in _COUNTED and name != "GPU":
+            emit(f"{_COUNTED[name]}_demand", number, most.line)
+    emit("gpu_demand", most.wanted.get("GPU", 0.0), most.line)
+    named = [name for name in most.wanted if name not in _COUNTED and "_group_" not in name]
+    if named:
+        emit("named_demand", named[0], most.line)
 
 
 def _phrases(text: str, line: Line, emit: _Emit) -> None:

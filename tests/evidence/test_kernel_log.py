@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from bot.evidence.kernel_log import clock, read
+from tests.diagnosis.scenes import OLD_ID, UID, killed, path
 
 PREFIXES = {
     "dmesg": "[ 8523.347322] ",
@@ -40,3 +41,34 @@ def test_table_of_tasks_is_read_behind_every_prefix(name: str) -> None:
 
 def test_date_of_a_chinese_locale_is_a_local_time() -> None:
     assert clock("四 3月 20 21:01:25 2025") == ("local", 1742504485)
+
+
+def quotes(text: str) -> set[str]:
+    return {fact.place.quote for fact in read(text.encode(), "kernel.log").facts if fact.place and fact.place.quote}
+
+
+def test_quote_of_a_long_verdict_keeps_whose_limit_and_which_process() -> None:
+    node = f"cri-containerd-{OLD_ID}.scope"
+    text = killed(path(), path()).replace("cpuset=/,mems_allowed=0,", f"cpuset={node},mems_allowed=0-1,")
+    shown = next(quote for quote in quotes(text) if "oom-kill:constraint" in quote)
+    assert len(shown) <= 245
+    assert "oom_memcg=/kubepods.slice/" in shown
+    assert f"pod{UID.replace('-', '_')}" in shown
+    assert all(part.strip() in text for part in shown.split("..."))
+
+
+def test_quote_of_a_group_kill_keeps_what_was_set() -> None:
+    group = f"/kubepods/burstable/pod{UID}/{'c' * 64}"
+    text = killed(group, group, group=True)
+    assert any("oom_memcg=" in quote for quote in quotes(text))
+    assert all(len(quote) <= 245 for quote in quotes(text))
+
+
+def test_systemds_own_word_of_an_oomd_kill_is_no_second_kill() -> None:
+    text = (
+        "Jan 14 09:31:07 node-1 systemd-oomd[812]: Killed /system.slice/chat.service due to memory pressure for /system.slice being 72.31% > 60.00% for > 30s with reclaim activity\n"
+        "Jan 14 09:31:07 node-1 systemd[1]: chat.service: systemd-oomd killed 43 process(es) in this unit.\n"
+    )
+    found = {fact.name: fact.value for fact in read(text.encode(), "kernel.log").facts}
+    assert (found["kernel.kills"], found["kernel.kill.0.by"], found["kernel.kill.0.cgroup"]) == (1, "systemd-oomd", "/system.slice/chat.service")
+    assert str(found["kernel.kill.0.why"]).startswith("memory pressure for /system.slice")

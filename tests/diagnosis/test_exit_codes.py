@@ -1,0 +1,110 @@
+"""Exit codes 0, 1, 134, 135, 137, 139 and 143, each with each proof that decides it: the runtime's reason, the kernel's record, the events around the end.
+
+Three tables: what a code says beside which event when nothing speaks of memory; what OOMKilled adds; and what the kernel's record overrules.
+"""
+
+from typing import Any
+
+import pytest
+
+from bot.model import Certainty, Diagnosis
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.scenes import ENDED, container, event, killed, path, pod, status, terminated
+
+CODES = (0, 1, 134, 135, 137, 139, 143)
+STRANGER = path("c" * 64, "ffffffff-1111-2222-3333-444455556666")
+KERNEL = {
+    "unread": None,
+    "quiet": "[1.0] usb 1-1: new device\n",
+    "limit": killed(path(), path(), "python3"),
+    "machine": killed(None, path(), "python3"),
+    "all pods": killed("/kubepods.slice", path(), "python3"),
+    "another pod": killed(STRANGER, STRANGER, "python3"),
+    "machine took another pod": killed(None, STRANGER, "java"),
+}
+EVENTS: dict[str, list[dict[str, Any]] | None] = {
+    "none": None,
+    "liveness": [event("Unhealthy", "Liveness probe failed: context deadline exceeded", count=3), event("Killing", "Container server failed liveness probe, will be restarted")],
+    "startup": [event("Unhealthy", "Startup probe failed: connection refused", count=30), event("Killing", "Container server failed startup probe, will be restarted")],
+    "stop": [event("Killing", "Stopping container server")],  # 30 s before the end, which is the grace period
+    "quick stop": [event("Killing", "Stopping container server", at="2026-01-14T09:31:05Z")],
+    "node not ready": [event("NodeNotReady", "Node is not ready")],
+}
+
+
+def scene(code: int, reason: str, kernel: str = "unread", events: str = "none") -> Diagnosis:
+    spec = container(command=["vllm", "serve", "m"])
+    spec["resources"]["limits"]["nvidia.com/gpu"] = "1"
+    stopped = "stop" in events
+    told = status(state=terminated(code, reason)) if stopped else status(state={"waiting": {"reason": "CrashLoopBackOff"}}, last=terminated(code, reason), restartCount=4, ready=False)
+    files: dict[str, Any] = {"pod.json": pod([spec], [told], metadata={"deletionTimestamp": ENDED} if stopped else {})}
+    if KERNEL[kernel]:
+        files["kernel.log"] = KERNEL[kernel]
+    if EVENTS[events]:
+        files["events.json"] = {"items": EVENTS[events]}
+    return diagnose(files)
+
+
+def plain(code: int) -> str:
+    return "Completed" if code == 0 else "Error"
+
+
+# code -> cause by event, where nothing speaks of memory
+BY_EVENT = {
+    0: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "normal_termination", "quick stop": "normal_termination", "node not ready": "node_lost"},
+    1: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "unknown", "quick stop": "unknown", "node not ready": "node_lost"},
+    134: {"none": "abort", "liveness": "probe_kill", "startup": "probe_kill", "stop": "abort", "quick stop": "abort", "node not ready": "abort"},
+    135: dict.fromkeys(EVENTS, "shm_too_small"),
+    137: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "grace_period_kill", "quick stop": "unknown", "node not ready": "node_lost"},
+    139: {"none": "segfault", "liveness": "probe_kill", "startup": "probe_kill", "stop": "segfault", "quick stop": "segfault", "node not ready": "segfault"},
+    143: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "normal_termination", "quick stop": "normal_termination", "node not ready": "node_lost"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", ["unread", "quiet", "another pod"])
+@pytest.mark.parametrize(("code", "events"), [(code, events) for code in CODES for events in EVENTS])
+def test_code_without_memory_is_decided_by_the_events(code: int, events: str, kernel: str) -> None:
+    found = scene(code, plain(code), kernel, events)
+    assert found.cause == BY_EVENT[code][events]
+    assert not {"memory_limit:raise", "memory_limit:set"} & {advice.id for advice in found.recommendations}
+
+
+@pytest.mark.parametrize("kernel", ["unread", "quiet", "another pod"])
+@pytest.mark.parametrize("events", ["none", "liveness", "startup", "node not ready"])
+@pytest.mark.parametrize("code", CODES)
+def test_oomkilled_is_a_child_but_for_137_and_never_certain_without_the_kernel(code: int, events: str, kernel: str) -> None:
+    found = scene(code, "OOMKilled", kernel, events)
+    assert found.cause == {137: "container_memory_limit", 135: "shm_too_small"}.get(code, "child_killed_in_container")
+    assert found.certainty is not Certainty.CERTAIN
+
+
+@pytest.mark.parametrize("code", [0, 143])
+@pytest.mark.parametrize("events", ["stop", "quick stop"])
+def test_oomkilled_of_an_older_child_does_not_hide_that_somebody_stopped_the_pod(code: int, events: str) -> None:
+    assert scene(code, "OOMKilled", "unread", events).cause == "normal_termination"
+
+
+@pytest.mark.parametrize("events", EVENTS)
+@pytest.mark.parametrize("reason", ["OOMKilled", "plain"])
+@pytest.mark.parametrize("code", CODES)
+def test_kernels_record_of_this_container_overrules_reason_code_and_events(code: int, reason: str, events: str) -> None:
+    said = plain(code) if reason == "plain" else reason
+    at_limit, machine, all_pods = (scene(code, said, kernel, events) for kernel in ("limit", "machine", "all pods"))
+    assert (at_limit.cause, at_limit.certainty) == ("container_memory_limit" if code == 137 else "child_killed_in_container", Certainty.CERTAIN)
+    for found in (machine, all_pods):
+        assert (found.cause, found.certainty) == ("node_out_of_memory", Certainty.CERTAIN)
+        assert "memory_limit:raise" not in {advice.id for advice in found.recommendations}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_machine_that_ran_out_and_took_another_pod_is_likely_where_this_one_was_killed_too(code: int) -> None:
+    found = scene(code, "OOMKilled", "machine took another pod")
+    assert (found.cause, found.certainty) == ("node_out_of_memory", Certainty.LIKELY)
+    ended_by_itself = scene(code, plain(code), "machine took another pod")
+    assert (ended_by_itself.cause == "node_out_of_memory") is (code == 137)
+
+
+@pytest.mark.parametrize("events", EVENTS)
+@pytest.mark.parametrize("kernel", ["unread", "quiet", "another pod", "machine took another pod"])
+def test_code_that_nobody_saw_is_invented_whatever_the_events_say(events: str, kernel: str) -> None:
+    assert scene(137, "ContainerStatusUnknown", kernel, events).cause == "node_lost"
