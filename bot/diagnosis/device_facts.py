@@ -247,6 +247,11 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.weights_share", weights / asked)
     if weights is not None and total:
         derived.add("budget.weights_of_card_share", weights / total, "vllm.ledger.weights")
+    if weights is not None:
+        derived.add("budget.weights_small", weights <= max(2 * GIB, (total or 0) // 10), "vllm.ledger.weights")
+    if weights is not None and total and utilization is not None:
+        room = min(round(0.9 * total), total if free is None else free) - weights - max(ledger.activation_peak_bytes or 0, GIB)
+        derived.add("budget.raise_is_enough", utilization <= 0.7 and room >= max(ledger.needed_kv_bytes or 0, GIB), "engine.gpu_memory_utilization")
     if estimate is not None:
         derived.add("budget.estimate_bytes", estimate, "vllm.ledger.graph_estimate")
         if available is not None and ledger.estimate_in_sum is not False:

@@ -34,8 +34,29 @@ def raise_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
         short = None
         if ledger is not None and ledger.available_kv_bytes is not None and ledger.failed in SHORT:
             short = (ledger.needed_kv_bytes or 0) - ledger.available_kv_bytes
+        if ledger is not None and ledger.available_kv_bytes is None and (aimed := _above_weights(ledger, engine)) is not None:
+            return aimed
         return step_up(ledger, in_force(ledger, engine), short, engine.copies_on_card)
     return _computed_raise(ledger, engine)
+
+
+def _above_weights(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible | None:
+    """Where the cache is not printed but weights and card are: at least the weights, a usual peak beside them, and a cache. None where a step is enough."""
+    total, weights, now = ledger.total_bytes, ledger.weights_bytes, in_force(ledger, engine)
+    if not total or not weights or now is None or ledger.failed not in SHORT:
+        return None
+    least = (weights + max(ledger.activation_peak_bytes or 0, _UNKNOWN_NEED) + (ledger.needed_kv_bytes or _UNKNOWN_NEED)) / total
+    if least <= now + STEP:
+        return None
+    if least > ceiling(ledger, engine):
+        return Impossible(
+            REMEDY,
+            "raise",
+            Text(f"Weights of {show(weights)} leave no cache on a card of {show(total)}.", f"{show(weights)} 的权重在 {show(total)} 的卡上没有给缓存留下空间。"),
+        )
+    to = math.ceil(least * 100) / 100
+    effect = Text(f"Budget {show(round(to * total))}: weights of {show(weights)}, a usual peak and a cache.", f"预算 {show(round(to * total))}：权重 {show(weights)}、常见峰值与缓存。")
+    return Sized(REMEDY, "raise", effect, now, to, cost=1)
 
 
 def _computed_raise(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:

@@ -289,6 +289,8 @@ def _where(events: Sequence[Event], root: Event, frames: Sequence[Event], reache
     entered = _overtaken(events, root)
     if entered is not None and (reached is None or reached.order < entered.order):
         return entered, "behind"
+    if reached is None and any(event.message.counted and event.message.phase is Phase.SERVING and event.line < root.line for event in events):
+        reached = Phase.SERVING  # requests were answered before; the start stands in an older log
     return reached, "marker" if reached else ""
 
 
