@@ -24,6 +24,8 @@ Keys of the refusals (`playbooks/messages/<language>/<key>.j2`) and their parame
     approval      not_approver          who: ids of the groups and people who may
                   already_approved      who: the account whose approval counts already (theirs, or another one of the same person)
                   no_address            (none): the platform gives no e-mail address, so nobody knows whose second account it is
+                  no_address_of         who: the same of who asked or pressed Apply, so nobody knows whether the approver is that person
+                  approval_lapsed       who, lapsed (a key of this list): an approval does not count any more at execution
                   approvals_missing     have, needed
                   second_person_asked   (none): who asked for the check may not approve
                   second_person_applied  (none): who pressed Apply or chose the size may not approve
@@ -241,16 +243,15 @@ class Policy:
     def _alone(self, remediation: Remediation) -> bool:
         return (remediation.risk == "low" and self.low_risk_alone) or (remediation.direction == "undo" and self.undo_alone)
 
-    @staticmethod
-    def _check_second_person(case: Case, operation: Operation, person: Person, involved: dict[str, Person]) -> None:
+    def _check_second_person(self, case: Case, operation: Operation, person: Person, involved: dict[str, Person]) -> None:
         """An undo asks only who pressed Undo to find somebody else: whoever asked for the check may well approve taking it back."""
-        applied = operation.requested_by.id
-        if _same(person, involved.get(applied, Person(applied))):
-            raise Refused("second_person_applied")
-        if operation.remediation.direction != "undo":
-            for asker in askers(case):
-                if _same(person, involved.get(asker, Person(asker))):
-                    raise Refused("second_person_asked")
+        first = [] if operation.remediation.direction == "undo" else [(asker, "second_person_asked") for asker in askers(case)]
+        for other, key in ((operation.requested_by.id, "second_person_applied"), *first):
+            known = involved.get(other, Person(other))
+            if _same(person, known):
+                raise Refused(key)
+            if self.identity == "email" and not known.email:
+                raise Refused("no_address_of", {"who": other})
 
 
 def askers(case: Case) -> tuple[str, ...]:

@@ -31,7 +31,8 @@ class Desk(Protocol):
     def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         """Stops all changes, or allows them again. Raises Refused, Temporary."""
 
-    def status(self) -> Status: ...
+    def status(self, actor: Actor, conversation: Conversation | None) -> Status:
+        """What stands open, as far as they may look at it from there. Raises Refused, Temporary."""
 
-    def history(self, limit: int = 20) -> Sequence[Case]:
-        """The last Cases, newest first."""
+    def history(self, actor: Actor, conversation: Conversation | None, limit: int = 20) -> Sequence[Case]:
+        """The last Cases, newest first, as far as they may look at them. Raises Refused, Temporary."""

@@ -151,7 +151,7 @@ def test_a_command_in_slack_becomes_a_case_with_a_thread(running: Application, s
     assert ack.status == 200
     deadline = threading.Event()
     for _ in range(100):
-        found = [case for case in running.cases.history() if case.trouble]
+        found = [case for case in running.store.recent() if case.trouble]
         if found and any("no-such-pod" in message.shown for message in slack.messages("C01ONCALL")):
             break
         deadline.wait(0.1)

@@ -43,6 +43,7 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,7 @@ from bot.cases import aftercare, announcing, check, ending, execution, planning,
 from bot.cases.buttons import started
 from bot.cases.desk import Audit, Desk, Timings, new_id
 from bot.cases.engine import Engine, real
-from bot.errors import Permanent, Refused
+from bot.errors import Permanent, Refused, Temporary
 from bot.model import Actor, Case, Conversation, Job, Press, Request, State, Words
 from bot.policy import Policy
 from bot.ports import CaseStore, Chat, Clock, ClusterReader, ClusterWriter, JobQueue, People, Shells
@@ -68,6 +69,7 @@ DUE = {
     State.VERIFYING: "verify",
 }
 WATCH_ATTEMPTS = 40  # a cluster that does not answer for a while must not end a watch
+LOOK_BACK = 500  # Cases among which the last ones of somebody are looked for
 CHAT_ATTEMPTS = 200  # with pauses of up to a minute: some three hours
 
 
@@ -120,13 +122,19 @@ class Cases:
         desk = self._desk
         if on:
             desk.policy.check_asking(actor, conversation)
+            with suppress(Temporary):  # a platform that does not say who somebody is must not keep the switch from working
+                self._check_colleague(actor)
         elif actor.origin != "terminal":
             self._check_unfreezer(actor)
         desk.audit.append(switch.turn(desk.store, desk.clock, check.by(actor), on=on))
 
+    def _check_colleague(self, actor: Actor) -> None:
+        if actor.origin == "slack":
+            self._desk.policy.check_person(self._desk.person(actor.id))
+
     def _check_unfreezer(self, actor: Actor) -> None:
         desk = self._desk
-        desk.policy.check_person(desk.person(actor.id))
+        self._check_colleague(actor)
         try:
             approver = desk.policy.is_approver(actor.id, desk.policy.approvers, desk.people.members)
         except Permanent as wrong:
@@ -134,12 +142,31 @@ class Cases:
         if not approver:
             raise Refused("not_unfreezer")
 
-    def status(self) -> Status:
+    def status(self, actor: Actor, conversation: Conversation | None) -> Status:
+        """What they may look at from there. Raises Refused, Temporary."""
         desk = self._desk
-        return Status(desk.frozen(), tuple(desk.store.open_cases()), tuple(sorted(desk.readers)), tuple(sorted(desk.writers)))
+        self._check_looking(actor, conversation)
+        clusters = [name for name in sorted(desk.readers) if desk.policy.may_read(actor, conversation, name, None)]
+        seen = tuple(case for case in desk.store.open_cases() if self._sees(actor, conversation, case))
+        return Status(desk.frozen(), seen, tuple(clusters), tuple(name for name in clusters if name in desk.writers))
 
-    def history(self, limit: int = 20) -> Sequence[Case]:
-        return self._desk.store.recent(limit)
+    def history(self, actor: Actor, conversation: Conversation | None, limit: int = 20) -> Sequence[Case]:
+        """The last Cases that they may look at from there. Raises Refused, Temporary."""
+        self._check_looking(actor, conversation)
+        return [case for case in self._desk.store.recent(LOOK_BACK) if self._sees(actor, conversation, case)][:limit]
+
+    def _check_looking(self, actor: Actor, conversation: Conversation | None) -> None:
+        self._desk.policy.check_asking(actor, conversation)
+        self._check_colleague(actor)
+
+    def _sees(self, actor: Actor, conversation: Conversation | None, case: Case) -> bool:
+        """Whose thread stands in the same channel, they have before them; else it is a matter of where its target is."""
+        home = case.request.conversation
+        if home is not None and conversation is not None and home.channel == conversation.channel:
+            return True
+        place = case.target or case.request.query
+        unknown = place.namespace is None or place.cluster is None  # then only who may look everywhere may know of it
+        return self._desk.policy.may_read(actor, conversation, "" if unknown else place.cluster, "" if unknown else place.namespace)
 
     def case(self, case_id: str) -> Case | None:
         return self._desk.store.get(case_id)

@@ -6,6 +6,11 @@ from bot.cases.desk import Desk
 from bot.errors import Conflict, Refused
 from bot.model import Case, Difference, Operation
 
+# Refusals that speak to whoever presses: of what is wrong with them.
+OF_THE_PERSON = frozenset(
+    {"not_approver", "guest", "stranger", "bot_account", "deleted_account", "unknown_person", "no_address", "no_address_of", "already_approved", "second_person_asked", "second_person_applied"}
+)  # fmt: skip
+
 
 class ChangedMeanwhile(Conflict):
     """The object is not what it was at the preview; `differences` say what and by whom."""
@@ -27,7 +32,12 @@ def check_again(desk: Desk, case: Case, operation: Operation) -> None:
     _check_whole(desk, operation)
     earlier: list[str] = []
     for approval in operation.approvals:
-        _check_person(desk, case, operation, approval.actor.id, earlier)
+        try:
+            _check_person(desk, case, operation, approval.actor.id, earlier)
+        except Refused as refused:
+            if refused.key not in OF_THE_PERSON:
+                raise
+            raise Refused("approval_lapsed", {"who": approval.actor.id, "lapsed": refused.key}) from refused  # the thread is told, not that person
         earlier.append(approval.actor.id)
     desk.policy.check_enough(operation)
     _check_world(desk, operation)

@@ -4,7 +4,7 @@ A message carries its Case and purpose as metadata (ids only: every app of the w
 that metadata finds it again, so that nothing stands in a channel twice. Nothing that is posted unfurls, and nothing in it is parsed but our own markup.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slack_sdk import WebClient
@@ -16,6 +16,7 @@ from handlers.slack.errors import Json, calling
 from handlers.slack.people import SlackPeople
 
 EVENT = "oombot"
+QUIET: Mapping[str, Any] = {"unfurl_links": False, "unfurl_media": False, "parse": "none", "link_names": False}
 
 
 def client(token: str, base_url: str = "https://slack.com/api/", timeout_s: int = 10) -> WebClient:
@@ -43,8 +44,7 @@ class SlackChat:
             if found:
                 self.update(case, purpose, found)
                 return found
-        quiet = {"unfurl_links": False, "unfurl_media": False, "parse": "none", "link_names": False}
-        answer = self._sent("chat.postMessage", case, purpose, lambda content: self._client.chat_postMessage(channel=channel, thread_ts=thread, **quiet, **content))
+        answer = self._sent("chat.postMessage", case, purpose, lambda content: self._client.chat_postMessage(channel=channel, thread_ts=thread, **QUIET, **content))
         return str(answer["ts"])
 
     def update(self, case: Case, purpose: str, message: str) -> None:
@@ -63,6 +63,11 @@ class SlackChat:
         if conversation.thread:
             arguments["thread_ts"] = conversation.thread
         calling("chat.postEphemeral", lambda: self._client.chat_postEphemeral(parse="none", link_names=False, **arguments))
+
+    def say(self, conversation: Conversation, mrkdwn: str) -> None:
+        """A message for everybody there, of text that is escaped already."""
+        text = kit.clip(mrkdwn, kit.FALLBACK_TEXT)
+        calling("chat.postMessage", lambda: self._client.chat_postMessage(channel=conversation.channel, thread_ts=conversation.thread, text=text, **QUIET))
 
     def language_of(self, person: str) -> str:
         """The language to speak to somebody in, without asking Slack."""

@@ -1,4 +1,4 @@
-"""The slash command. Slack shows the acknowledgement's text to the person alone, and does not deliver a command twice."""
+"""The slash command. Slack shows the acknowledgement's text to the person alone, unless it is for all, and does not deliver a command twice."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,8 @@ Body = Mapping[str, str]
 
 def register(app: App, listening: Listening) -> None:
     def on_command(ack: Callable[..., None], body: Body) -> None:
-        ack(text=listening.answer(asking(body), body.get("text", "")), response_type="ephemeral")
+        answered = listening.answer(asking(body), body.get("text", ""))
+        ack(text=answered.text, response_type="in_channel" if answered.to_all else "ephemeral")
 
     app.command(listening.command)(on_command)
 

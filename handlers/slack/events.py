@@ -29,7 +29,8 @@ def register(app: App, listening: Listening) -> None:
         if len(seen) > REMEMBERED:
             del seen[next(iter(seen))]
         who = asking(body)
-        listening.tell(who, listening.answer(who, said(str(event.get("text", "")))))
+        answered = listening.answer(who, said(str(event.get("text", ""))))
+        (listening.tell_all if answered.to_all else listening.tell)(who, answered.text)
 
     app.event("app_mention")(on_mention)
 

@@ -1,7 +1,7 @@
 """What all listeners share: from a line of text to an answer in one line, and from an error to one clear line. Everything answered is escaped."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,6 +27,14 @@ class Asking:
     conversation: Conversation
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What to answer a line with. `to_all`: the whole channel has to know."""
+
+    text: str
+    to_all: bool = False
+
+
 class Listening:
     def __init__(self, desk: Desk, chat: SlackChat, clock: Clock, command: str) -> None:
         self.desk, self.chat, self.clock = desk, chat, clock
@@ -38,16 +46,12 @@ class Listening:
     def label(self, actor: Actor, name: str) -> str:
         return messages.of_the_bot(kit.escape).label(name, self.chat.language_of(actor.id))
 
-    def answer(self, asking: Asking, text: str) -> str:
-        """Does what a line asks for, and gives what the person reads at once."""
-        return self.or_why_not(asking.actor, lambda: self._obey(asking, command_line.parse(text)))
-
-    def or_why_not(self, actor: Actor, work: Callable[[], str]) -> str:
-        """The result of `work`, or one line that says why there is none."""
+    def answer(self, asking: Asking, text: str) -> Answered:
+        """Does what a line asks for, and gives what is read at once: by the person alone, or by the channel. A mistake gets one line that says why."""
         try:
-            return work()
+            return self._obey(asking, command_line.parse(text))
         except OombotError as error:
-            return self.why(actor, error)
+            return Answered(self.why(asking.actor, error))
 
     def why(self, actor: Actor, error: OombotError) -> str:
         if isinstance(error, Misunderstood):
@@ -74,23 +78,38 @@ class Listening:
         except WorldError as failure:
             log.warning("could not tell %s: %s", asking.actor.id, failure)
 
+    def tell_all(self, asking: Asking, mrkdwn: str) -> None:
+        """The same as a message that everybody there sees."""
+        try:
+            self.chat.say(asking.conversation, mrkdwn)
+        except WorldError as failure:
+            log.warning("could not tell %s: %s", asking.conversation.channel, failure)
+
     # ------------------------------------------------------------ the verbs
 
-    def _obey(self, asking: Asking, command: command_line.Command) -> str:
+    def _obey(self, asking: Asking, command: command_line.Command) -> Answered:
+        actor = asking.actor
         if command.verb == "check" and command.query is not None:
             self.check(asking, command.query)
-            return self.say(asking.actor, "receipt", what=command.query.text, thread=bool(asking.conversation.thread))
+            return Answered(self.say(actor, "receipt", what=command.query.text, thread=bool(asking.conversation.thread)))
         if command.verb == "status":
-            return self._status(asking.actor)
+            return Answered(self._status(asking))
         if command.verb == "history":
-            return self._listed(asking.actor, self.desk.history(command.count))
+            return Answered(self._listed(actor, self.desk.history(actor, asking.conversation, command.count)))
         if command.verb in ("freeze", "unfreeze"):
-            self.desk.freeze(asking.actor, command.verb == "freeze", asking.conversation)
-            return self.say(asking.actor, "now_frozen" if command.verb == "freeze" else "now_unfrozen", command=self.command)
-        return self.say(asking.actor, "help", command=self.command, clusters=", ".join(self.desk.status().clusters) or "-")
+            self.desk.freeze(actor, command.verb == "freeze", asking.conversation)
+            return Answered(self.say(actor, f"now_{'frozen' if command.verb == 'freeze' else 'unfrozen'}", command=self.command, who=kit.mention(actor.id)), to_all=True)
+        return Answered(self.say(actor, "help", command=self.command, clusters=self._clusters(asking)))
 
-    def _status(self, actor: Actor) -> str:
-        status = self.desk.status()
+    def _clusters(self, asking: Asking) -> str:
+        """Their names, for whoever may look at them."""
+        try:
+            return ", ".join(self.desk.status(asking.actor, asking.conversation).clusters)
+        except (UserError, WorldError):
+            return ""
+
+    def _status(self, asking: Asking) -> str:
+        actor, status = asking.actor, self.desk.status(asking.actor, asking.conversation)
         cases, frozen = status.open, status.frozen
         lines = [wording.say(Words("status_frozen", {"who": frozen[0], "at": frozen[1]}), self.chat.language_of(actor.id))] if frozen else []
         return "\n".join([*lines, self.say(actor, "status_open", count=len(cases)), *([self._listed(actor, cases[:20])] if cases else [])])

@@ -55,7 +55,7 @@ class SlackPeople:
             kept = self._kept.get(key)
         if kept and self._now() - kept[0] < self._kept_s:
             return kept[1]
-        answer, asked_at = ask(), self._now()
+        asked_at, answer = self._now(), ask()  # its age counts from the question: Slack may take its time
         with self._lock:
             self._kept[key] = (asked_at, answer)
         return answer

@@ -28,6 +28,10 @@ def _meant(name: str, value: str, language: str) -> str:
         return _day(value)
     if name == "channel" and re.fullmatch(r"[CGD][A-Z0-9]{2,20}", value):
         return Trusted(f"<#{value}>")
+    if name == "lapsed":
+        return catalogue.label(f"lapsed_{value}", language)
+    if name in ("risk", "highest"):
+        return catalogue.label(f"risk_{value}", language)
     if name in ("state", "wanted", "verb"):
         return _named(value, language)
     if name == "path":

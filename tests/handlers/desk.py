@@ -49,10 +49,12 @@ class RecordingDesk:
         self._refuse()
         self.frozen_by = (actor.id, NOW.isoformat()) if on else None
 
-    def status(self) -> Standing:
+    def status(self, actor: Actor, conversation: Conversation | None) -> Standing:
+        self._refuse()
         return Standing(self.frozen_by, tuple(self.cases.values()), ("east",))
 
-    def history(self, limit: int = 20) -> Sequence[Case]:
+    def history(self, actor: Actor, conversation: Conversation | None, limit: int = 20) -> Sequence[Case]:
+        self._refuse()
         return list(self.cases.values())[-limit:]
 
     def _refuse(self) -> None:

@@ -38,7 +38,7 @@ def test_what_was_frozen_in_slack_is_seen_in_the_terminal_and_the_other_way_roun
     stage.cases.freeze(JO, True, OPS)
     assert said(capsys, "--data-dir", str(tmp_path), "--status").startswith("frozen by UJO since 2026-11-30T10:00:00")
     said(capsys, "--data-dir", str(tmp_path), "--off")
-    assert stage.cases.status().frozen is None
+    assert stage.cases.status(JO, OPS).frozen is None
 
 
 def test_status_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,4 +66,4 @@ def test_it_works_without_a_readable_key_of_the_trail(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     (tmp_path / "audit.key").write_text("short")
     assert main(["freeze", "--data-dir", str(tmp_path)]) == 2
-    assert stage.cases.status().frozen is not None
+    assert stage.cases.status(JO, OPS).frozen is not None

@@ -72,7 +72,7 @@ def test_a_channel_that_is_not_configured_is_refused_at_once(stage: Stage) -> No
     with pytest.raises(Refused) as refused:
         stage.ask(conversation=Conversation("D1"))
     assert refused.value.key == "direct_message"
-    assert stage.cases.status().open == ()
+    assert stage.cases.status(ANA, OPS).open == ()
 
 
 def test_a_namespace_that_the_channel_may_not_read_is_refused_at_once_and_nothing_is_read_or_posted(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_namespace_that_the_channel_may_not_read_is_refused_at_once_and_nothin
     with pytest.raises(Refused) as refused:
         stage.ask()
     assert (refused.value.key, refused.value.parameters) == ("namespace_not_readable", {"namespace": "llm", "cluster": ""})
-    assert (asked, stage.chat.messages, stage.cases.history()) == ([], {}, [])
+    assert (asked, stage.chat.messages, stage.cases.history(ANA, OPS)) == ([], {}, [])
 
 
 def test_a_target_found_in_a_namespace_that_they_may_not_read_is_refused_and_not_examined(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_process_killed_while_it_looks_finishes_the_check_at_the_next_start(st
     with pytest.raises(KeyboardInterrupt):
         stage.ask(key="k")
     killed(stage)
-    assert [case.state for case in stage.cases.history()] == [State.DIAGNOSED]
+    assert [case.state for case in stage.cases.history(ANA, OPS)] == [State.DIAGNOSED]
     assert stage.chat.purposes() == ["top", "evidence", "recommendation"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from bot.errors import Forbidden, NotFound, Rejected, Unreachable
 from bot.model import Conversation, Handout, Person, Rollout, State, Text
 from bot.policy import Policy
-from tests.walk.world import DONE, JO, LI, OTHER, POLICY, WEI, SmallWorld, Stage, planned, states
+from tests.walk.world import DONE, JO, LI, OPS, OTHER, POLICY, WEI, SmallWorld, Stage, planned, states
 
 # ---------------------------------------------------------------- the whole round
 
@@ -185,7 +185,7 @@ def test_a_case_that_nobody_touches_closes_when_undo_is_over(stage: Stage) -> No
     assert case.state is State.VERIFIED
     case = stage.later(case, hours=2)
     assert (case.state, case.buttons) == (State.CLOSED, ())
-    assert stage.cases.status().open == ()
+    assert stage.cases.status(JO, OPS).open == ()
 
 
 def test_a_slow_cluster_does_not_hold_up_the_answer_for_the_words_on_a_button(tmp_path: Path) -> None:

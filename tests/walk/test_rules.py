@@ -79,7 +79,7 @@ def test_the_first_of_two_who_leaves_the_group_before_the_first_write_stops_it(t
     case = stage.click(WEI, planned(stage), "approve")
     stage.people.groups["SONCALL"] = frozenset({"ULI"})
     case = stage.click(LI, case, "approve")
-    assert (case.state, case.trouble and case.trouble.key, stage.world.writes) == (State.DIAGNOSED, "not_approver", [])
+    assert (case.state, case.trouble and case.trouble.key, stage.world.writes) == (State.DIAGNOSED, "approval_lapsed", [])
 
 
 def test_rules_that_want_more_at_execution_than_at_the_click_stop_it(tmp_path: Path) -> None:

@@ -74,13 +74,13 @@ def test_help_names_the_forms_and_the_clusters(world: World) -> None:
 def test_status_lists_open_cases_and_the_kill_switch(world: World) -> None:
     world.slack.command("Ana", "gpu-oncall", "check pod-x")
     assert "Changes are stopped" not in world.slack.command("Ana", "gpu-oncall", "status").text
-    assert "All changes are stopped." in world.slack.command("Jo", "gpu-oncall", "freeze").text
+    assert "<@U02JO> stopped all changes" in world.slack.command("Jo", "gpu-oncall", "freeze").text
     text = world.slack.command("Ana", "gpu-oncall", "status").text
     assert "Changes are frozen by <@U02JO>" in text
     assert "Open cases: 1." in text
     assert "pod-x: received" in text
     assert "pod-x: received" in world.slack.command("Ana", "gpu-oncall", "history 5").text
-    assert "allowed again" in world.slack.command("Jo", "gpu-oncall", "unfreeze").text
+    assert "allowed changes again" in world.slack.command("Jo", "gpu-oncall", "unfreeze").text
 
 
 def test_two_commands_of_one_person_are_two_cases(world: World) -> None:
