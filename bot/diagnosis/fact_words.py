@@ -129,6 +129,7 @@ SAYS: dict[str, Text] = {
     "gpus.strangers_bytes": Text("Processes that are not this server's hold {value}.", "不属于本服务的进程占用 {value}。"),
     "gpus.use_growth_bytes": Text("The use of a card grew by {value}, look after look.", "一张卡的用量逐次增长，共 {value}。"),
     "kernel.ancestor": Text("It is the limit of all pods together.", "这是所有 Pod 合计的限制。"),
+    "kernel.by": Text("Who ended it: {value}.", "终止者：{value}。"),
     "kernel.cache_share": Text("{value} of the limit was file cache.", "限制的 {value} 是文件缓存。"),
     "kernel.child_killed": Text("The container's first process lived on.", "容器的首进程仍在运行。"),
     "kernel.driver_mismatch": Text("Driver and library differ.", "驱动与库版本不一致。"),

@@ -47,6 +47,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "nccl_failure": ("application_error", "abort"),
     "segfault": ("application_error",),
     "abort": ("application_error",),
+    "cpu_throttling": ("healthy",),
 }
 _ORDER = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2}
 

@@ -1,0 +1,77 @@
+"""Host-side failures that are easily taken for a lack of memory: refused allocations, crashes that only the kernel saw, a throttled server, NCCL's segments."""
+
+import pytest
+
+from bot.model import Certainty, Diagnosis
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.scenes import container, pod, status, terminated
+
+BAD_ALLOC = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+SEGMENT = "[0] misc/shmutils.cc:114 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Ab12cd (size 9637888)\n"
+UNHANDLED = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:275, unhandled system error, NCCL version 2.21.5\n"
+SMALL = "$ df -h /dev/shm\nFilesystem      Size  Used Avail Use% Mounted on\nshm              64M   10M   54M  16% /dev/shm\n"
+LARGE = SMALL.replace("64M", "64G").replace("54M", "63G")
+CRASH = "Mar  6 10:37:50 node-1 kernel: [82533.8] python3[161]: segfault at 21 ip 00007fac sp 00007f9d error 4 in {library}[7fac6f1cf000+cf9000]\n"
+
+
+def remedies(found: Diagnosis) -> list[str]:
+    return [advice.id for advice in found.recommendations]
+
+
+def test_allocation_that_was_refused_in_a_container_with_a_limit_is_no_matter_of_that_limit() -> None:
+    found = diagnose({"pod.json": pod([container(limit="2Gi")], [status(last=terminated(134), restartCount=9)]), "previous.log": BAD_ALLOC})
+    assert (found.cause, remedies(found)[0]) == ("abort", "vllm_version:change")
+    assert not {"memory_limit:raise", "bigger_node"} & set(remedies(found))
+    assert "memory_limit" in {item.remedy for item in found.will_not_help}
+
+
+def test_allocation_that_was_refused_without_a_pod_leaves_the_machine_open() -> None:
+    found = diagnose({"container.log": BAD_ALLOC})
+    assert (found.cause, "node_out_of_memory") == ("abort", found.runners_up[0].cause)
+
+
+@pytest.mark.parametrize(("library", "remedy"), [("libcuda.so.570.86.15", "driver:change"), ("libnccl.so.2", "nccl:change"), ("libtorch_cpu.so", "vllm_version:change")])
+def test_crash_that_only_the_kernel_saw_names_the_library(library: str, remedy: str) -> None:
+    found = diagnose({"kernel.log": CRASH.format(library=library)})
+    assert (found.cause, found.certainty, remedies(found)[0]) == ("segfault", Certainty.LIKELY, remedy)
+    assert library in found.summary.en
+
+
+def test_crash_of_another_program_is_no_fault_of_a_server_that_runs() -> None:
+    assert diagnose({"kernel.log": CRASH.format(library="libc.so.6"), "pod.json": pod()}).cause != "segfault"
+
+
+def test_throttled_server_that_answers_is_throttled() -> None:
+    log = "INFO 07-20 09:12:11 [loggers.py:259] Engine 000: Avg prompt throughput: 310.4 tokens/s, Avg generation throughput: 61.2 tokens/s, Running: 14 reqs, Waiting: 0 reqs, GPU KV cache usage: 3.1%, Prefix cache hit rate: 12.0%\n"
+    found = diagnose({"container.log": log, "pod.json": pod(statuses=[status(restartCount=0)]), "node_readings.txt": "nr_periods 9120\nnr_throttled 9084\n"})
+    assert (found.cause, remedies(found)[0]) == ("cpu_throttling", "cpu_limit:remove")
+
+
+@pytest.mark.parametrize(
+    ("before", "node", "cause", "certainty"),
+    [
+        ("", SMALL, "shm_too_small", Certainty.LIKELY),
+        ("", "", "shm_too_small", Certainty.LIKELY),
+        ("", LARGE, "nccl_failure", Certainty.POSSIBLE),
+        ("NCCL WARN Error: failed to extend /dev/shm/nccl-Ab12cd to 9637892 bytes, error: No space left on device (28)\n", SMALL, "shm_too_small", Certainty.CERTAIN),
+        ("[0] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'\n", SMALL, "nccl_failure", Certainty.LIKELY),
+    ],
+)
+def test_segment_that_nccl_could_not_make_is_decided_by_the_line_before_it(before: str, node: str, cause: str, certainty: Certainty) -> None:
+    files = {"container.log": before + SEGMENT + UNHANDLED}
+    if node:
+        files["node_readings.txt"] = node
+    found = diagnose(files)
+    assert (found.cause, found.certainty) == (cause, certainty)
+
+
+def test_small_shared_memory_stays_open_beside_a_cuda_error_of_nccl() -> None:
+    log = "[0] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'\n" + SEGMENT + UNHANDLED
+    assert "shm_too_small" in {rival.cause for rival in diagnose({"container.log": log, "node_readings.txt": SMALL}).runners_up}
+
+
+def test_store_without_another_mapping_is_full_and_one_at_its_capacity_may_only_wait() -> None:
+    waits = "[2026-01-06 20:25:26,993 I 346 276] (raylet) store.cc:513: Plasma store at capacity\n"
+    ends = "[2026-01-06 20:25:29,104 C 346 276] (raylet.exe) dlmalloc.cc:129:  Check failed: *handle != nullptr CreateFileMapping() failed. GetLastError() = 1455\n"
+    assert (diagnose({"container.log": waits}).cause, diagnose({"container.log": waits}).certainty) == ("ray_object_store", Certainty.POSSIBLE)
+    assert diagnose({"container.log": waits + ends}).cause == "ray_object_store"
