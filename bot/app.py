@@ -19,6 +19,7 @@ from bot.clients import kubernetes_config
 from bot.clients.kubernetes_writer import KubernetesWriter
 from bot.clients.own_folder import OwnFolder
 from bot.clients.pagerduty import PagerDuty
+from bot.clients.prometheus import Prometheus
 from bot.clients.sqlite import Database
 from bot.clients.ssh import SshShells
 from bot.clients.ssh_hands import SshHands
@@ -32,6 +33,7 @@ from bot.policy import ApproverRule, Freeze, Policy, Quota, Reach, ReadRule, Win
 from bot.ports import ClusterReader, ClusterWriter, NodeHands, Shells
 from bot.queue.sqlite import SqliteQueue
 from bot.redact import redact
+from bot.remediation.measure import Server
 from bot.settings import Settings
 from bot.store.sqlite import SqliteStore
 from handlers import routes
@@ -162,7 +164,7 @@ class Application:
             self.audit,
             self.clock,
             timings=timings_of(settings),
-            engine=real(hands),
+            engine=real(hands, self._metrics()),
             complete=self._completing(),
         )
         self.cases.bind(self.queue)
@@ -185,6 +187,10 @@ class Application:
 
     def _shells(self) -> Shells | None:
         return SshShells(self.settings.ssh, commands.on_node) if self.settings.ssh.user else None
+
+    def _metrics(self) -> Mapping[str, Server]:
+        found = {one.name: one.prometheus for one in self.settings.clusters if one.prometheus is not None}
+        return {name: Server(Prometheus(name, one), one.labels) for name, one in found.items()}
 
     def _hands(self) -> NodeHands | None:
         ssh = self.settings.ssh

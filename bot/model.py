@@ -315,6 +315,7 @@ class Approval:
     digest: str
     actor: Actor
     at: datetime
+    typed: str = ""  # the name that they typed, where the risk wants that
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,12 +385,14 @@ class State(StrEnum):
 class Button:
     """A button under a message: an opaque id and nothing else leaves the bot. `remediation_id` and `index` stay here.
 
-    verbs: apply, show (index: recommendation), approve, reject, undo, wait, leave, retry, preview_again"""
+    verbs: apply, show (index: recommendation), approve, reject, undo, wait, leave, retry, preview_again;
+    confirm: no button that is seen, but the form that `person` opened to approve by typing a name"""
 
     id: str
     verb: str
     index: int = 0
     remediation_id: str = ""
+    person: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +405,7 @@ class Press:
     conversation: Conversation
     received_at: datetime
     reason: str = ""
+    typed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,6 +440,17 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """A metric of `playbooks/metrics` by its id, of the workload's pods over the `over_s` seconds before `at`. `value`: None when there is none, since `reason`."""
+
+    metric: str
+    value: float | None
+    at: datetime
+    over_s: float
+    reason: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One carried-out Remediation, apply or undo. `id` stands in the object's annotation `oombot.io/operation`."""
 
@@ -454,9 +469,11 @@ class Operation:
     ended: Words | None = None  # why it ended without being carried out: rejected, expired, changed meanwhile, refused
     audit_head: str = ""  # head of the audit trail when the outcome was kept; posted with it
     needed: int = 1  # how many different people have to approve
+    must_type: str = ""  # the name that each of them types; "": a click is enough
     aftercare_until: datetime | None = None  # a verified change is watched until then
     lives: tuple[Life, ...] | None = None  # when that began
     aftermath: Outcome | None = None  # what that came to: verified (nothing happened), or failed
+    measured: tuple[Measured, ...] = ()  # right before the first write, where there is a metrics server
 
 
 @dataclass(frozen=True, slots=True)

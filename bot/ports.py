@@ -100,6 +100,21 @@ class ClusterWriter(Protocol):
         A dry run only looks. Conflict when one must not be touched, Temporary when who holds it could not be told, Unsupported without an account for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One row of a metrics server's answer. `value` is NaN where the row holds no number."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+class Metrics(Protocol):
+    """A metrics server of one cluster that understands PromQL. It is only asked."""
+
+    def query(self, promql: str, at: datetime) -> Sequence[Sample]:
+        """The vector of an instant query. Raises Temporary, Permanent (a partial answer too), Forbidden."""
+
+
 class NodeHands(Protocol):
     """Stops stray processes on nodes and drops shared memory that nobody holds, with an account of its own. Raises HostKeyUnknown, Forbidden, Unreachable, Rejected."""
 

@@ -6,6 +6,7 @@ given by the name of a file that holds it: `OOMBOT_SLACK_BOT_TOKEN_FILE`. Lists 
 its parts to whoever needs them. It reads, checks and connects to nothing.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from difflib import get_close_matches
@@ -118,6 +119,23 @@ class Access(Section):
     context: str | None = Field(default=None, description="context in it; empty: its current one")
 
 
+def _label_names(value: dict[str, str]) -> dict[str, str]:
+    for name in value:
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name in ("namespace", "pod", "container"):
+            raise ValueError(f"{name[:40]!r} is no label that can tell clusters apart")
+    return value
+
+
+class PrometheusSettings(Section):
+    """A cluster's metrics server, asked for what was bad before a change and is it after."""
+
+    url: str = Field(pattern=r"^https?://[^@\s?#]+$", description="base address; /api/v1/query is put behind it")
+    token_file: Path | None = Field(default=None, description="file of a bearer token, read anew for each query")
+    ca: Path | None = Field(default=None, description="file of the CA that its certificate is checked with; empty: those of the system")
+    labels: Annotated[dict[str, str], AfterValidator(_label_names)] = Field(default_factory=dict, description="label -> value that this cluster's rows have on a server for several")
+    timeout_s: float = Field(default=5, gt=0, le=15, description="time for one query")
+
+
 class ClusterSettings(Section):
     """One cluster: who reads and, apart from it, who writes."""
 
@@ -125,6 +143,7 @@ class ClusterSettings(Section):
     read: Access = Field(default_factory=Access, description="reading credentials: in_cluster, kubeconfig, context, token_file")
     write: Access | None = Field(default=None, description="writing credentials, another account; empty: the bot cannot change anything there")
     default: bool = Field(default=False, description="the cluster that is meant when nobody names one")
+    prometheus: PrometheusSettings | None = Field(default=None, description="its metrics server: url, token_file, ca, labels, timeout_s; empty: metrics are not looked at")
 
 
 class SshSettings(Section):
@@ -263,7 +282,7 @@ class Settings(Section):
     http: HttpSettings = HttpSettings()
     slack: SlackSettings = SlackSettings()
     pagerduty: PagerDutySettings = PagerDutySettings()
-    clusters: tuple[ClusterSettings, ...] = Field(default=(), description="the clusters; each has name, read, write, default")
+    clusters: tuple[ClusterSettings, ...] = Field(default=(), description="the clusters; each has name, read, write, default, prometheus")
     ssh: SshSettings = SshSettings()
     policy: PolicySettings = PolicySettings()
     timings: TimingSettings = TimingSettings()

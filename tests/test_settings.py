@@ -171,3 +171,19 @@ def test_a_freeze_that_ends_on_a_day_ends_with_it() -> None:
 )
 def test_a_rule_that_cannot_be_is_one_line_that_says_what_would_be_right(name: str, value: str, line: str) -> None:
     assert mistakes(**{f"OOMBOT_POLICY_{name}": value})[0].startswith(line)
+
+
+# ---------------------------------------------------------------- metrics
+
+
+def test_a_cluster_may_name_its_metrics_server() -> None:
+    found = Settings.load(None, {"OOMBOT_CLUSTERS": "[{name: prod, prometheus: {url: 'https://thanos.example:9091/tenant', labels: {cluster: west}}}]"})
+    assert found.clusters[0].prometheus is not None
+    assert (found.clusters[0].prometheus.labels, found.clusters[0].prometheus.timeout_s) == ({"cluster": "west"}, 5)
+
+
+@pytest.mark.parametrize("prometheus", ["{url: 'thanos:9091'}", "{url: 'https://me:secret@thanos'}", "{url: 'http://x', labels: {pod: a}}", "{url: 'http://x', labels: {'a\"b': c}}"])
+def test_a_metrics_server_that_cannot_be_asked_is_told_at_the_start(prometheus: str) -> None:
+    (told,) = mistakes(OOMBOT_CLUSTERS=f"[{{name: prod, prometheus: {prometheus}}}]")
+    assert told.startswith("clusters.0.prometheus.")
+    assert "secret" not in told

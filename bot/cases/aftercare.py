@@ -34,7 +34,7 @@ def aftercare(desk: Desk, case_id: str) -> None:
     if hurt is not None:
         _turned(desk, case, operation, _ended(hurt), rollout.look(desk, plan, replace(look, new_pods=(hurt.pod,))), look)
     elif operation.aftercare_until is not None and now >= operation.aftercare_until and operation.lives is not None:
-        _quiet(desk, case, operation)
+        _quiet(desk, case, operation, look)
     else:
         desk.change(case_id, lambda newest: _counted(newest, operation, lives))
         desk.put("aftercare", case_id, after=desk.timings.aftercare_interval)
@@ -93,10 +93,15 @@ def lost(desk: Desk, case_id: str, reason: str) -> None:
         _ended_quietly(desk, case, operation, Outcome(Verdict.NOT_VERIFIABLE, says, desk.clock.now()))
 
 
-def _quiet(desk: Desk, case: Case, operation: Operation) -> None:
-    desk.note("lasted", case, operation=operation.id)
-    says = Text("No new kill or restart.", "没有新的终止或重启。")
-    _ended_quietly(desk, case, operation, Outcome(Verdict.VERIFIED, says, desk.clock.now()))
+def _quiet(desk: Desk, case: Case, operation: Operation, look: Rollout) -> None:
+    """Nothing ended. What the metrics say goes with it; one that is no better leaves open whether the change did what it was for."""
+    now, begun = desk.clock.now(), operation.outcome.at if operation.outcome else desk.clock.now()
+    cause = case.diagnosis.cause if case.diagnosis else ""
+    after = desk.engine.measure(operation.remediation, cause, look.new_pods, now, now - begun) if operation.measured else ()
+    compared = desk.engine.compare(operation.measured, after)
+    desk.note("lasted", case, operation=operation.id, metrics=compared.says.en)
+    says = Text(f"No new kill or restart. {compared.says.en}".rstrip(), f"没有新的终止或重启。{compared.says.zh}")
+    _ended_quietly(desk, case, operation, Outcome(Verdict.NOT_VERIFIABLE if compared.better is False else Verdict.VERIFIED, says, now))
 
 
 def _ended_quietly(desk: Desk, case: Case, operation: Operation, aftermath: Outcome) -> None:

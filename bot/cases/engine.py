@@ -5,11 +5,26 @@ Named in one place, so that the use-cases read as sentences and a test can put a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from bot.model import Bundle, Diagnosis, Difference, Handout, Life, Operation, Outcome, Recommendation, Remediation, Rollout, Target, TargetQuery
+from bot.model import (
+    Bundle,
+    Diagnosis,
+    Difference,
+    Handout,
+    Life,
+    Measured,
+    Operation,
+    Outcome,
+    Recommendation,
+    Remediation,
+    Rollout,
+    Target,
+    TargetQuery,
+    Text,
+)
 from bot.ports import Clock, ClusterReader, ClusterWriter, NodeHands, Progress, Shells
 
 NewId = Callable[[], str]
@@ -27,6 +42,21 @@ class Plan(Protocol):
 
 class PlanUndo(Protocol):
     def __call__(self, operation: Operation, reader: ClusterReader, *, new_id: NewId) -> Remediation: ...
+
+
+class Compared(Protocol):
+    """`bot.remediation.measure.Compared`: one sentence, and whether a metric that was bad is better (None: none could tell)."""
+
+    @property
+    def says(self) -> Text: ...
+    @property
+    def better(self) -> bool | None: ...
+
+
+class Measure(Protocol):
+    """What the metrics say of a plan's pods, over the time before `at`; nothing where there is no metrics server."""
+
+    def __call__(self, plan: Remediation, cause: str, pods: Sequence[str], at: datetime, over: timedelta) -> tuple[Measured, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +78,20 @@ class Engine:
     lives: Callable[[Remediation, Sequence[str], ClusterReader], tuple[Life, ...]]
     observe: Callable[[Remediation, ClusterReader], Rollout]
     judge: Callable[[Remediation, Diagnosis | None, Diagnosis | None, Rollout, datetime], Outcome]
+    measure: Measure
+    compare: Callable[[Sequence[Measured], Sequence[Measured]], Compared]
 
 
-def real(hands: NodeHands | None = None) -> Engine:
-    """The real ones. `hands` stop stray processes on nodes, where the settings name an account for it."""
+def real(hands: NodeHands | None = None, servers: Mapping[str, Any] | None = None) -> Engine:
+    """The real ones. `hands` stop stray processes on nodes, where the settings name an account for it; `servers` are the clusters' metrics servers
+    (`bot.remediation.measure.Server`)."""
     from bot import remediation
     from bot.evidence.collect import collect
     from bot.evidence.locate import locate
     from bot.incident import examine
     from bot.remediation.lives import lives
+    from bot.remediation.measure import Measure as Measuring
+    from bot.remediation.measure import compare
     from bot.remediation.sent import carried_out
     from bot.remediation.standing import standing
 
@@ -76,4 +111,6 @@ def real(hands: NodeHands | None = None) -> Engine:
         lives=lives,
         observe=remediation.observe,
         judge=remediation.judge,
+        measure=Measuring(servers or {}),
+        compare=compare,
     )

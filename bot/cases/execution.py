@@ -4,6 +4,7 @@ A killed process goes on with the step that was being sent; the operation's id o
 """
 
 from dataclasses import replace
+from datetime import timedelta
 
 from bot.cases.approval import check_again, differences_of
 from bot.cases.buttons import with_buttons
@@ -12,7 +13,9 @@ from bot.cases.desk import Desk
 from bot.cases.ending import back
 from bot.errors import Permanent, Refused
 from bot.lifecycle import BOT, move
-from bot.model import Case, Difference, Operation, State, Words
+from bot.model import Case, Difference, Measured, Operation, State, Words
+
+BEFORE = timedelta(hours=1)  # what the metrics were in that time is compared with what they are after the change
 
 
 def execute(desk: Desk, case_id: str) -> None:
@@ -45,18 +48,26 @@ def _begin(desk: Desk, case: Case) -> Case:
         why = voids(changed) if changed else Words("dry_run_refused", {"reason": str(wrong)})
     if why is not None:
         return _nothing_done(desk, case, why, changed, still=State.APPROVED)
+    measured = _measured(desk, case, operation)
     now = desk.clock.now()
     approvers = [one.actor.id for one in operation.approvals]
-    desk.note("begins", case, operation=operation.id, digest=operation.remediation.digest, approved_by=approvers, asked_by=operation.requested_by.id)
+    desk.note("begins", case, operation=operation.id, digest=operation.remediation.digest, approved_by=approvers, asked_by=operation.requested_by.id,
+              measured={one.metric: one.value for one in measured})  # fmt: skip
 
     def decide(newest: Case) -> Case:
         if newest.state is not State.APPROVED or newest.operation is None:
             return newest
-        return replace(move(newest, State.EXECUTING, BOT, "all checks passed again", now), operation=replace(newest.operation, started_at=now), trouble=None)
+        return replace(move(newest, State.EXECUTING, BOT, "all checks passed again", now), operation=replace(newest.operation, started_at=now, measured=measured), trouble=None)
 
     kept = desk.change(case.id, decide)
     desk.announce(kept)
     return kept
+
+
+def _measured(desk: Desk, case: Case, operation: Operation) -> tuple[Measured, ...]:
+    """What was bad until now, for the comparison after the change."""
+    pod, cause = operation.remediation.target.pod, case.diagnosis.cause if case.diagnosis else ""
+    return desk.engine.measure(operation.remediation, cause, [pod] if pod else [], desk.clock.now(), BEFORE)
 
 
 def _due(operation: Operation) -> bool:

@@ -16,13 +16,15 @@ def main(argv: list[str]) -> int:
     if asked.folder is not None and not asked.folder.is_dir():
         print(f"oombot: {asked.folder}: no such folder", file=sys.stderr)
         return 2
+    from bot.diagnosis.causes import FAMILIES
     from bot.playbooks import folder, load
     from bot.playbooks.proof import mistakes
-    from bot.remediation import recipes
+    from bot.remediation import metrics, recipes
 
     where = asked.folder or folder()
     found = mistakes(asked.folder)
-    found += recipes.mistakes(where / "remediations", () if found else load(asked.folder).remedies)
+    remedies = () if found else load(asked.folder).remedies
+    found += [*recipes.mistakes(where / "remediations", remedies), *metrics.mistakes(where / "metrics", [cause for causes in FAMILIES.values() for cause in causes], remedies)]
     for line in found:
         print(line)
     if found:

@@ -29,6 +29,7 @@ from bot.model import (
     Handout,
     Job,
     Life,
+    Measured,
     ObjectRef,
     Operation,
     Outcome,
@@ -50,6 +51,7 @@ from bot.model import (
     Words,
 )  # fmt: skip
 from bot.policy import ApproverRule, Policy, ReadRule
+from bot.remediation.measure import compare
 from bot.store.sqlite import SqliteStore
 
 START = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
@@ -230,6 +232,8 @@ class SmallWorld:
     dry_runs: int = 0
     progress: tuple[str, ...] = ()
     on_call: Callable[[str], None] = lambda _name: None
+    throttled: list[float | None] = field(default_factory=list)  # what the metrics say, one after the other; nothing: there are none
+    asked_of: list[tuple[tuple[str, ...], timedelta]] = field(default_factory=list)  # of which pods, over which time
 
     def _call(self, name: str) -> None:
         self.on_call(name)
@@ -331,9 +335,15 @@ class SmallWorld:
         verdict = self.verdict or (Verdict.NOT_VERIFIABLE if after is None else Verdict.VERIFIED if after.cause == "healthy" else Verdict.FAILED)
         return Outcome(verdict, Text(verdict.value), now, after)
 
+    def measure(self, remediation: Remediation, cause: str, pods: Sequence[str], at: datetime, over: timedelta) -> tuple[Measured, ...]:
+        self._call("measure")
+        self.asked_of.append((tuple(pods), over))
+        return (Measured("cpu_throttled", self.throttled.pop(0), at, over.total_seconds()),) if self.throttled else ()
+
     def engine(self) -> Engine:
         return Engine(
-            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.observe, self.judge
+            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.observe, self.judge,
+            self.measure, compare,
         )  # fmt: skip
 
 
