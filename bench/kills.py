@@ -1,11 +1,12 @@
 """`python -m bench kills [--points N] [--serve N] [--real N] [--seed S] [--side-by-side J]`: the bot is killed with -9 at seeded random moments, again and again.
 
 Points are kills. Most are in the small world of tests/walk (real use-cases, store, queue and audit trail; a cluster that counts its writes), some are of
-`oombot serve` against the whole sandbox, and some of it against the real API server. After each round: is the end right, was each write done once, is
-nothing said twice, is the audit trail whole?
+`oombot serve` against the whole sandbox, and some on the real API server, whose own audit log counts the writes; there a round is several workloads side by
+side, and one control plane serves all rounds. After each round: is the end right, was each write done once, is nothing said twice, is the audit trail whole?
 """
 
 import argparse
+import atexit
 import sys
 import tempfile
 import time
@@ -14,10 +15,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import cast
 
-from bot.sandbox.demo.world import SCALE, Cluster, World
-from bot.sandbox.kubelet.machine import LOCAL
+from tests.walk.killed_cluster import ClusterRound, Fleet
 from tests.walk.killed_serve import Outside
 from tests.walk.killing import Round, Tally
 
@@ -30,16 +29,16 @@ def main(argv: list[str]) -> int:
     """0 when nothing was wrong, else 1."""
     parser = argparse.ArgumentParser(prog="python -m bench kills", description=(__doc__ or "").partition("\n\n")[2].strip())
     parser.add_argument("--points", type=int, default=1000, help="kills in the small world (default 1000)")
-    parser.add_argument("--replicas", type=int, default=1, help="bots that work on one store at a time in the small world (default 1)")
+    parser.add_argument("--replicas", type=int, default=1, help="bots that work on one store at a time, but for --serve (default 1)")
     parser.add_argument("--serve", type=int, default=0, help="kills of `oombot serve` against the sandbox (default 0)")
-    parser.add_argument("--real", type=int, default=0, help="kills of `oombot serve` against the real API server (default 0; needs `make control-plane`)")
+    parser.add_argument("--real", type=int, default=0, help="kills on the real API server, several workloads side by side (default 0; needs `make control-plane`)")
     parser.add_argument("--seed", type=int, default=1, help="the first round's seed; each round takes the next")
     parser.add_argument("--side-by-side", type=int, default=2, help="rounds in the small world at a time (default 2)")
     asked = parser.parse_args(argv)
     lanes: list[tuple[str, int, Callable[[int], Tally], int]] = [
         ("small world", asked.points, partial(small, replicas=asked.replicas), asked.side_by_side),
         ("serve", asked.serve, serve, 1),
-        ("real API server", asked.real, real, 1),
+        ("real API server", asked.real, Real(asked.replicas), 1),
     ]
     wrong = 0
     for name, points, play, width in lanes:
@@ -57,6 +56,7 @@ def _lane(name: str, points: int, play: Callable[[int], Tally], seed: int, width
         whole.writes += tally.writes
         whole.at += tally.at
         whole.wrong += [f"seed {number}: {each}" for each in tally.wrong]
+        print(f"{name}: seed {number}, {tally.kills} kills, {whole.kills} in all, {len(whole.wrong)} wrong, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     took = time.monotonic() - began
     print(f"{name:16}{whole.kills} kills in {rounds} rounds, {whole.writes} writes arrived, {len(whole.wrong)} wrong; {took:.0f} s, seeds {seed} to {seed + rounds - 1}")
     print(f"{'':16}killed while: {_shares(whole.at)}")
@@ -100,15 +100,20 @@ def serve(seed: int) -> Tally:
     return _played(Outside(seed, A_ROUND, longest_s=LONGEST_S))
 
 
-def real(seed: int) -> Tally:
-    from tests.cluster.real_cluster import RealCluster
+class Real:
+    """The real API server: one control plane for all rounds, started at the first."""
 
-    def made(world: World) -> Cluster:
-        node = world.incident("chat").node
-        node.address = LOCAL  # where the real API server reaches its kubelet
-        return cast(Cluster, RealCluster([node], scale=SCALE))
+    def __init__(self, replicas: int) -> None:
+        self._replicas = replicas
+        self._fleet: Fleet | None = None
 
-    return _played(Outside(seed, A_ROUND, made, longest_s=LONGEST_S))
+    def __call__(self, seed: int) -> Tally:
+        if self._fleet is None:
+            self._fleet = Fleet()
+            atexit.register(self._fleet.stop)
+            self._fleet.start()
+        with tempfile.TemporaryDirectory(prefix="oombot-kills-") as folder:
+            return ClusterRound(self._fleet, Path(folder), seed, AS_MANY_AS_IT_TAKES, replicas=self._replicas).go()
 
 
 def _played(outside: Outside) -> Tally:

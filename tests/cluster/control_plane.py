@@ -1,6 +1,7 @@
 """Starts etcd, kube-apiserver and kube-controller-manager from binaries that `make control-plane` built. Loopback only."""
 
 import ctypes
+import json
 import os
 import secrets
 import signal
@@ -12,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives import serialization
@@ -47,6 +49,7 @@ class ControlPlane:
 
     def __init__(self, folder: Path, accounts: Mapping[str, str]) -> None:
         self.folder, self._processes = folder, list[subprocess.Popen[bytes]]()
+        self.audit_log = folder / "audit.log"  # every write of the remediator, as the API server saw it
         users = {role: user_of(account) for role, account in {"admin": "admin", **accounts}.items()}
         self.tokens = {role: Token(role, secrets.token_urlsafe(24), user) for role, user in users.items()}
         self.port = 0
@@ -64,6 +67,7 @@ class ControlPlane:
         client, peer, self.port = free_ports(3)
         _service_account_key(self.folder)
         (self.folder / "tokens.csv").write_text("".join(token.line() + "\n" for token in self.tokens.values()))
+        (self.folder / "audit-policy.yaml").write_text(json.dumps(_audit_policy(self.tokens["remediator"].user.name)))
         etcd = f"http://127.0.0.1:{client}"
         self._run(programs / "etcd", "--unsafe-no-fsync", f"--data-dir={self.folder / 'etcd'}", f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}",
                   f"--listen-peer-urls=http://127.0.0.1:{peer}", "--log-level=error")  # fmt: skip
@@ -72,7 +76,7 @@ class ControlPlane:
                   f"--cert-dir={self.folder}", f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
                   "--service-account-issuer=https://kubernetes.default.svc", f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
                   "--disable-admission-plugins=ServiceAccount", "--kubelet-preferred-address-types=InternalIP", "--service-cluster-ip-range=10.96.0.0/16",
-                  "--endpoint-reconciler-type=none")  # fmt: skip
+                  "--endpoint-reconciler-type=none", f"--audit-policy-file={self.folder / 'audit-policy.yaml'}", f"--audit-log-path={self.audit_log}")  # fmt: skip
         self._wait()
         self._run(programs / "kube-controller-manager", f"--kubeconfig={self._admin_kubeconfig()}", "--leader-elect=false", f"--controllers={CONTROLLERS}",
                   "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")  # fmt: skip
@@ -119,6 +123,12 @@ class ControlPlane:
         from tests.cluster.kubeconfig import write
 
         return write(self.folder / "controllers.kubeconfig", "controllers", self.url, self.ca, self.tokens["admin"].secret)
+
+
+def _audit_policy(user: str) -> dict[str, Any]:
+    """What one account writes, with what it sent; nothing else. Each event stands in the log before the answer is given."""
+    written = {"level": "Request", "users": [user], "verbs": ["patch", "create", "update", "delete", "deletecollection"]}
+    return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [written, {"level": "None"}]}
 
 
 def _end_with_parent() -> None:

@@ -9,7 +9,7 @@ import multiprocessing
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
@@ -24,12 +24,12 @@ from tests.walk.world import ANA, JO, OPS, WEI
 WITHIN_S = 120
 MESSAGES = 7  # top, evidence, recommendation; plan and outcome of the apply and of the undo
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.walk.killed_bot"])
+FORKS.set_forkserver_preload(["tests.walk.killed_bot", "tests.walk.cluster_bot"])
 
 
 @dataclass
 class Tally:
-    """What a round came to. `at`: in which state the Case was when the bot was killed; `wrong`: what must not be."""
+    """What a round came to. `at`: in which state the Case (each of them, where several run side by side) was when the bot was killed; `wrong`: what must not be."""
 
     kills: int = 0
     writes: int = 0
@@ -45,12 +45,20 @@ def live(folder: str, ready: Connection) -> None:
     time.sleep(600)
 
 
-class Killer:
-    """Starts the bot, or several on one store, and kills one of them again and again until `kills` are used up."""
+def at_once(dice: random.Random) -> float:
+    """Seconds that a bot lives whose every call takes milliseconds."""
+    return dice.uniform(0.005, 0.18)
 
-    def __init__(self, folder: Path, seed: int, kills: int, state: Callable[[], str], *, replicas: int = 1, longest_s: float = 0.18) -> None:
-        self._folder, self._random, self._left, self._state = folder, random.Random(seed), kills, state
-        self._replicas, self._longest_s = replicas, longest_s
+
+class Killer:
+    """Starts the bot, or several on one store, and kills one of them again and again until `kills` are used up. `life`: what such a process does, and for how long."""
+
+    def __init__(
+        self, folder: Path, seed: int, kills: int, states: Callable[[], Iterable[str]], *, replicas: int = 1,
+        life: Callable[[str, Connection], None] = live, lasts: Callable[[random.Random], float] = at_once,
+    ) -> None:  # fmt: skip
+        self._folder, self._random, self._left, self._states = folder, random.Random(seed), kills, states
+        self._replicas, self._life, self._lasts = replicas, life, lasts
         self._bots: list[BaseProcess] = []
         self._until = 0.0
         self.tally = Tally()
@@ -59,16 +67,16 @@ class Killer:
         """Called often: starts it when it is dead, kills it when its moment has come."""
         if len(self._bots) < self._replicas:
             self._start()
-            self._until = time.monotonic() + self._random.uniform(0.005, self._longest_s)
+            self._until = time.monotonic() + self._lasts(self._random)
         elif self._left and time.monotonic() >= self._until:
             self._left -= 1
             self._end(self._bots.pop(self._random.randrange(len(self._bots))))
             self.tally.kills += 1
-            self.tally.at[self._state()] += 1
+            self.tally.at.update(self._states())
 
     def _start(self) -> None:
         mine, theirs = FORKS.Pipe(duplex=False)
-        bot = FORKS.Process(target=live, args=(str(self._folder), theirs), daemon=True)
+        bot = FORKS.Process(target=self._life, args=(str(self._folder), theirs), daemon=True)
         bot.start()
         theirs.close()
         assert mine.recv() == "runs"
@@ -96,7 +104,7 @@ class Round:
     def __init__(self, folder: Path, seed: int, kills: int, replicas: int = 1) -> None:
         self.bot = Bot(folder)
         self.case: Case | None = None
-        self.killer = Killer(folder, seed, kills, lambda: self.now().state.value, replicas=replicas)
+        self.killer = Killer(folder, seed, kills, lambda: [self.now().state.value], replicas=replicas)
 
     def now(self) -> Case:
         found = self.bot.store.get(self.case.id) if self.case else None
