@@ -32,6 +32,7 @@ READERS = {  # file -> module with `read(data, source) -> Reading`, imported whe
     "node_readings.txt": "bot.evidence.node_readings",
     "args.txt": "bot.evidence.args_text",
     "node.json": "bot.evidence.node_json",
+    "endpoint.json": "bot.evidence.endpoint_json",
     "bundle.json": "bot.evidence.bundle_json",
 }
 WOULD_TELL = {
@@ -73,7 +74,8 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
         if name in bundle.files and not (name == "describe.txt" and "pod.json" in bundle.files):
             reading = _read(name, module, bundle.files[name], gaps)
             gaps += reading.gaps
-            facts = facts.with_facts(reading.facts, () if bundle.files[name].cut else reading.looked)
+            fresh = [fact for fact in reading.facts if name != "node_readings.txt" or not fact.name.startswith("kernel.") or "kernel.looked" not in facts]
+            facts = facts.with_facts(fresh, () if bundle.files[name].cut else reading.looked)  # the kernel log rules over a paste of it
     incident = _incident(bundle, knowledge, gaps)
     if incident is None or incident.root is None:
         told = _told(facts, knowledge)
@@ -92,9 +94,11 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
 
 
 def _told(facts: Facts, knowledge: Knowledge) -> tuple[Incident, Place] | None:
-    """The failure in a container's termination message (the end of its log, where the pod asks for that), and where that message stands."""
+    """The failure in a container's termination message (the end of its log, where the pod asks for that) or in what a platform says of a deployment, and
+    where that message stands."""
     for fact in facts:
-        if fact.name.startswith("pod.container.") and fact.name.endswith(".message") and isinstance(fact.value, str) and fact.place is not None:
+        told = (fact.name.startswith("pod.container.") and fact.name.endswith(".message")) or fact.name == "endpoint.message"
+        if told and isinstance(fact.value, str) and fact.place is not None:
             scan = knowledge.scanner.scan(BytesIO(fact.value.encode(errors="replace")))
             incident = understand(events(scan.hits, fact.place.source), fact.place.source, scan)
             if incident.root is not None:
@@ -154,7 +158,9 @@ def _whole(bundle: Bundle, gaps: list[Gap]) -> frozenset[str]:
 def _absent(bundle: Bundle) -> tuple[Gap, ...]:
     """Files that this bundle does not have, with what they would have told."""
     named = {gap.source for gap in bundle.gaps}
-    told = ("pod.json", "events.json") if "describe.txt" in bundle.files else ()
+    told: tuple[str, ...] = ("pod.json", "events.json") if "describe.txt" in bundle.files else ()
+    if "endpoint.json" in bundle.files:
+        told = tuple(name for name in WOULD_TELL if name != "container.log")  # Databricks shows no pods and no nodes
     return tuple(Gap(name, "absent", tells) for name, tells in WOULD_TELL.items() if name not in bundle.files and name not in named and name not in told)
 
 

@@ -106,6 +106,9 @@ def _cgroup(facts: Facts) -> list[Fact]:
     whole = current or limit
     if file is not None and whole:
         found.append(_fact(facts, "cgroup.cache_share", round(max(0.0, file - shared) / whole, 3), "cgroup.file_bytes", "cgroup.cache_bytes"))
+    bound = limit or number(facts, "container.memory_limit_bytes") or current
+    if shared and bound:
+        found.append(_fact(facts, "cgroup.shared_share", round(shared / bound, 3), "cgroup.shmem_bytes"))
     if current is not None and limit:
         found.append(_fact(facts, "cgroup.use_share", round(current / limit, 3), "cgroup.current_bytes"))
     throttled, periods = number(facts, "cgroup.cpu_nr_throttled"), number(facts, "cgroup.cpu_nr_periods")

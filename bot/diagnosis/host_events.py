@@ -41,6 +41,7 @@ def derive(facts: Facts) -> Facts:
     found += _probes(events, facts)
     found += _named(events)
     found += _medium(events, facts)
+    found += _scheduler(events, facts)
     found += _termination(events, facts)
     return facts.with_facts(found, ("termination.",) if found and "pod." in facts.looked else ())
 
@@ -116,6 +117,13 @@ def _medium(events: list[Record], facts: Facts) -> list[Fact]:
     else:
         medium = "memory" if _MEMORY_VOLUME.search(volume) else ""
     return [Fact("events.evicted_medium", medium, event.place("volume"))] if medium else []
+
+
+def _scheduler(events: list[Record], facts: Facts) -> list[Fact]:
+    """The scheduler's words, where the pod's own condition came without any."""
+    event = next((event for event in events if event.text("kind") == "unschedulable" and event.text("message")), None)
+    silent = facts.get("pod.unschedulable") == "PodScheduled is False"
+    return [Fact("pod.unschedulable", event.text("message"), event.place("message"))] if event and silent else []
 
 
 def _named(events: list[Record]) -> list[Fact]:

@@ -15,6 +15,7 @@ from bot.evidence.reading import Reading
 from bot.model import Fact, Gap, Place
 
 MAX_LINES = 20_000
+_STATE = re.compile(r" *(?:Last State|State): +(?:Terminated|Running|Waiting)\b")
 _POD = re.compile(r"^Name: {2,}\S", re.MULTILINE)
 _KEY = re.compile(r"^( *)([\w./ -]{1,80}?): *(.*)$")
 _PROBE = re.compile(r"(http-get|tcp-socket|exec|grpc)\b(.{0,200}?) +delay=(\d+)s timeout=(\d+)s period=(\d+)s #success=\d+ #failure=(\d+)")
@@ -41,21 +42,35 @@ def looks_like(head: bytes) -> bool:
     return bool(_POD.search(text)) and "\nContainers:" in text
 
 
+def _whole(lines: list[str]) -> list[str]:
+    """The lines as a described pod: the states of one container, which people cut out of it, get the two headings that they stood under."""
+    states = [line for line in lines if _STATE.match(line)]
+    if not states:
+        return []
+    indent = len(states[0]) - len(states[0].lstrip(" "))
+    return ["Containers:", "  container:", *(" " * 4 + line[indent:] if line[:indent].strip() == "" else "" for line in lines)]
+
+
 def read(data: bytes, source: str) -> Reading:
     """Facts of the pod and of its events."""
     lines = data.decode("utf-8", errors="replace").split("\n")[:MAX_LINES]
-    if not looks_like(data):
+    whole = lines if looks_like(data) else _whole(lines)
+    if not whole:
         return Reading(gaps=(Gap(source, "no described pod in it", "how the container ended, its limits and probes"),))
-    pod, events = _parsed(lines)
+    pod, events = _parsed(whole)
+    ahead = len(whole) - len(lines)  # headings that are not in the file
     facts: list[Fact] = []
     looked: tuple[str, ...] = ()
     for tree, reader in ((pod, pod_json.read), ({"items": events}, events_json.read)):
         if reader is events_json.read and not any(line.startswith("Events:") for line in lines):
             continue
         text, origin = _written(tree)
+        origin = [max(1, line - ahead) for line in origin]
         reading = reader(text.encode(), source)
         facts += [replace(fact, place=_moved(fact.place, origin, lines)) for fact in reading.facts]
         looked += reading.looked
+    if ahead:  # a cut-out has no name, and what it does not show was not looked at
+        return Reading(tuple(fact for fact in facts if fact.name not in ("pod.looked", "pod.container.0.name")))
     return Reading(tuple(facts), looked)
 
 

@@ -29,6 +29,7 @@ _ROW = re.compile(r"\[\s*(\d{1,10})\]\s+(\d+)\s+(\d+)\s+(\d{1,12})\s+(\d{1,12})\
 _OOMD = re.compile(r"systemd-oomd\S*: Killed (\S+)(?: \(.*?\))? due to (.{1,200})")
 _OOMD_SHORT = re.compile(r"(\S+\.(?:service|scope|slice)): systemd-oomd killed")
 _EARLYOOM = re.compile(r'earlyoom\S*: sending (SIG\w+) to process (\d+)(?: uid (\d+))? "(.{1,64}?)"(?:.*?VmRSS:? (\d+) MiB)?')
+_ROOM = re.compile(r"mem avail: .{1,60}?\)(?:, swap free: .{1,60}?\))?")
 _REAPED = re.compile(r"oom_reaper: reaped process (\d+) \((.{1,64}?)\), now anon-rss:(\d+)kB, file-rss:(\d+)kB, shmem-rss:(\d+)kB")
 _UNIT = re.compile(r"(\S+\.(?:scope|service)): (?:A process of this unit has been killed by the OOM killer|Failed with result 'oom-kill')")
 _NO_VICTIM = re.compile(r"Out of memory and no killable processes|System is deadlocked on memory|panic_on_oom is enabled")
@@ -116,6 +117,7 @@ class _Reader:
         self.now: Kill | None = None
         self.fresh = False  # only a header so far
         self.in_stats = False
+        self.room = ""  # what earlyoom said last of what is left
 
     def line(self, number: int, text: str) -> None:
         if self._header(number, text) or self._numbers(text) or self._verdict(number, text):
@@ -259,11 +261,15 @@ class _Reader:
             kill = self._open(number, text)
             kill.by, kill.task_memcg = "systemd-oomd", told[1]
             self._close()
+        room = _ROOM.search(text)
+        if room:
+            self.room = room[0]
         early = _EARLYOOM.search(text)
         if early:
             kill = self._open(number, text)
             kill.by, kill.pid, kill.task = "earlyoom", int(early[2][:10]), early[4]
             kill.anon = int(early[5]) * 2**20 if early[5] and len(early[5]) < 10 else None
+            kill.why = self.room
             self._close()
         if _NO_VICTIM.search(text):
             kill = self._open(number, text)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from bot.evidence import runtime_events
+from bot.evidence import kernel_log, runtime_events
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -50,9 +50,10 @@ def read(data: bytes, source: str) -> Reading:
             reader(section, emit)
     for fact in runtime_events.facts((line.number, line.text, line.place(source)) for section in sections(data) for line in section.lines):
         found.setdefault(fact.name, fact)
+    found |= {fact.name: fact for fact in _kernel(data, source)}
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))
-    groups = tuple(sorted({name.split(".")[0] + "." for name in found}))
+    groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel."}))
     return Reading(tuple(found.values()), groups)
 
 
@@ -63,6 +64,13 @@ def _segments(section: Section, emit: Emit) -> None:
         if row:
             emit("node.ownerless_shm_count", int(row[1]), line)
             emit("node.ownerless_shm_bytes", int(row[2]), line)
+
+
+def _kernel(data: bytes, source: str) -> Found:
+    """What the kernel and the killers in user space wrote, where somebody pasted it among other outputs; nothing where it tells of nothing, since what a
+    filter left out was not looked at."""
+    told = [fact for fact in kernel_log.read(data, source).facts if fact.name.startswith("kernel.")]
+    return told if any(fact.name not in ("kernel.looked", "kernel.kills") for fact in told) else []
 
 
 def _flag(command: str, default: str) -> str:

@@ -12,6 +12,7 @@ from bot.evidence.reading import Reading
 from bot.model import Fact, Gap, Value
 
 MAX_CONTAINERS = 40
+NO_WORDS = "PodScheduled is False"  # of a condition that came without a message
 _SHM = "/dev/" + "shm"  # a mount point to look for; nothing is written there
 
 _Add = Callable[[str, Value | None, Node], None]
@@ -132,7 +133,7 @@ def _verdicts(pod: Node, facts: _Facts) -> None:
             facts.add("pod.disruption", why or "unknown", where)
             facts.add("pod.disruption_message", condition.text("message"), where)
         elif kind == "PodScheduled" and status == "False":
-            facts.add("pod.unschedulable", condition.text("message") or why or "unknown", where)
+            facts.add("pod.unschedulable", condition.text("message") or why or NO_WORDS, where)
         elif kind == "Ready":
             facts.add("pod.ready", status == "True", condition.at("status"))
             facts.add("pod.ready_reason", why, where)

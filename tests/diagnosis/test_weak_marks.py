@@ -71,6 +71,31 @@ def test_unit_that_systemd_oomd_ended_is_named_with_its_reason() -> None:
     assert "72.31%" in found.summary.en
 
 
+def test_killer_in_user_space_is_read_from_a_journal_among_other_outputs() -> None:
+    text = "$ journalctl -b | grep -i oomd\nDec 18 19:34:56 node-1 systemd-oomd[840]: Killed /system.slice/chat.service due to memory pressure for /system.slice being 51.07% > 50.00%\n$ dmesg | grep -i oom\n$\n"
+    found = diagnose({"node_readings.txt": text})
+    assert (found.cause, found.evidence[0].source, found.evidence[0].line) == ("node_out_of_memory", "node_readings.txt", 2)
+
+
+def test_kernel_log_rules_over_a_paste_of_it() -> None:
+    group = "/system.slice/docker-" + "e" * 64 + ".scope"
+    found = diagnose({"kernel.log": killed(group, group, "python3"), "node_readings.txt": "$ dmesg\n" + killed(None, "/x", "java")})
+    assert (found.cause, found.evidence[0].source) == ("container_memory_limit", "kernel.log")
+
+
+def test_quiet_paste_of_a_filtered_kernel_log_is_no_look_at_it() -> None:
+    found = diagnose({"pod.json": ended(137), "node_readings.txt": "$ dmesg | grep -i oom\n$ free -g\n              total        used        free\nMem:            503         100         400\n"})
+    assert "kernel.log" in {gap.source for gap in found.gaps}
+
+
+def test_earlyooms_reason_is_what_it_saw_before() -> None:
+    text = (
+        "Aug 04 10:39:10 node-1 earlyoom[845]: mem avail:   402 of 30236 MiB ( 1.33%), swap free:  501 of 5119 MiB ( 9.79%)\n"
+        'Aug 04 10:39:10 node-1 earlyoom[845]: sending SIGTERM to process 77 uid 1000 "python3": oom_score 1282, VmRSS 29931 MiB\n'
+    )
+    assert "402 of 30236 MiB" in diagnose({"kernel.log": text}).summary.en
+
+
 # -- a volume in memory that is too full
 
 
@@ -89,6 +114,13 @@ def test_full_volume_gets_what_its_medium_needs(volume: str, the_pod: dict[str, 
         files["pod.json"] = pod(spec=the_pod)
     found = diagnose(files)
     assert (found.cause, remedies(found)[0]) == ("evicted_other", first)
+
+
+def test_files_in_memory_that_fill_the_limit_call_for_a_new_pod() -> None:
+    text = "# cat memory.stat\nanon 311296\nfile 34000000000\nshmem 34000000000\n"
+    found = diagnose({"pod.json": pod([container()], [status(last=terminated(137, "OOMKilled"))]), "node_readings.txt": text})
+    assert (found.cause, remedies(found)[0]) == ("container_memory_limit", "restart")
+    assert "shm_size" in {item.remedy for item in found.will_not_help}
 
 
 # -- a runtime's word
@@ -194,6 +226,20 @@ def test_group_that_waits_beside_as_many_free_gpus_is_possibly_unschedulable() -
 def test_kind_of_card_that_is_free_is_not_lacking() -> None:
     found = diagnose({"ray_status.txt": RAY.format(used="0.0", more=" 0.0/2.0 accelerator_type:A100\n", demand="{'accelerator_type:A100': 0.001, 'GPU': 1.0} * 4 (PACK)")})
     assert found.certainty is Certainty.POSSIBLE
+
+
+# -- who sent the signal
+
+
+def test_worker_that_ended_by_sigterm_was_not_killed_for_memory() -> None:
+    found = diagnose({"container.log": "ERROR 08-11 16:59:41 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 143 died, exit code: -15\n"})
+    assert (found.cause, found.recommendations) == ("unknown", ())
+    assert "SIGTERM" in found.summary.en
+
+
+def test_word_of_an_older_gunicorn_about_signal_9_leaves_open_who_sent_it() -> None:
+    found = diagnose({"container.log": "[2022-05-17 01:21:14 +0000] [14] [WARNING] Worker with pid 17 was terminated due to signal 9\n"})
+    assert (found.cause, "SIGKILL" in found.summary.en) == ("unknown", True)
 
 
 # -- a node under pressure, and who prepares a pod

@@ -98,3 +98,25 @@ def test_torn_or_strange_text_is_calm(text: str) -> None:
 def test_object_overrules_the_description() -> None:
     found = diagnose({"describe.txt": OOM, "pod.json": {"kind": "Pod", "metadata": {"name": "chat-0"}, "spec": {"containers": [{"name": "server"}]}, "status": {"phase": "Pending"}}})
     assert found.cause != "container_memory_limit"
+
+
+CUT_OUT = TEXT[TEXT.index("    State:          Waiting") : TEXT.index("    Liveness:")].format(reason="OOMKilled")
+
+
+def test_states_that_were_cut_out_are_read_with_their_lines_and_nothing_is_taken_for_looked_at() -> None:
+    reading = read(CUT_OUT.encode(), "describe.txt")
+    found = {fact.name.removeprefix("pod.container.0."): fact for fact in reading.facts}
+    assert (found["exit_code"].value, found["reason"].value, found["restarts"].value) == (137, "OOMKilled", 5)
+    assert found["exit_code"].place is not None
+    assert CUT_OUT.split("\n")[(found["exit_code"].place.line or 0) - 1].strip() == "Exit Code:    137"
+    assert reading.looked == ()
+    assert "name" not in found
+    assert diagnose({"describe.txt": CUT_OUT}).cause == "container_memory_limit"
+
+
+def test_scheduler_is_quoted_where_the_described_condition_has_no_words() -> None:
+    pending = "Name:             chat-0\nNode:             <none>\nStatus:           Pending\nContainers:\n  server:\n    Image:         vllm/vllm-openai:v0.11.0\nConditions:\n  Type           Status\n  PodScheduled   False\n"
+    words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    table = f"Events:\n  Type     Reason            Age   From               Message\n  ----     ------            ----  ----               -------\n  Warning  FailedScheduling  22s   default-scheduler  {words}\n"
+    assert words in diagnose({"describe.txt": pending + table}).summary.en
+    assert "PodScheduled is False" in diagnose({"describe.txt": pending}).summary.en
