@@ -71,6 +71,7 @@ def policy_of(settings: Settings) -> Policy:
         low_risk_alone=rules.low_risk_alone,
         undo_alone=rules.undo_alone,
         highest_risk=rules.highest_risk,
+        typed_from=rules.typed_from,
     )
 
 

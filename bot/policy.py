@@ -27,6 +27,7 @@ Keys of the refusals (`playbooks/messages/<language>/<key>.j2`) and their parame
                   no_address_of         who: the same of who asked or pressed Apply, so nobody knows whether the approver is that person
                   approval_lapsed       who, lapsed (a key of this list): an approval does not count any more at execution
                   approvals_missing     have, needed
+                  name_not_typed        name: whoever approves a plan of this risk types the name of what is changed
                   second_person_asked   (none): who asked for the check may not approve
                   second_person_applied  (none): who pressed Apply or chose the size may not approve
                   expired               at
@@ -84,6 +85,7 @@ class Policy:
     low_risk_alone: bool = False
     undo_alone: bool = False
     highest_risk: str = "high"
+    typed_from: str = "high"  # "never": a click is always enough
     approval_ttl: timedelta = field(default=timedelta(minutes=25))
     windows: tuple[Window, ...] = ()
     freezes: tuple[Freeze, ...] = ()
@@ -199,6 +201,16 @@ class Policy:
         """How many different people have to approve."""
         rules = self.approver_rules(remediation.target, remediation.action)
         return 1 if self._alone(remediation) else max((rule.count for rule in rules), default=1)
+
+    def must_type(self, remediation: Remediation) -> str:
+        """The name that whoever approves has to type, or "" where a click is enough."""
+        return remediation.object.name if self.typed_from in RISKS and _risk(remediation.risk) >= _risk(self.typed_from) else ""
+
+    def check_typed(self, operation: Operation, typed: str) -> None:
+        """Refuses an approval without the name that the plan, or the rules as they are now, want typed."""
+        name = operation.must_type or self.must_type(operation.remediation)
+        if name and typed.strip() != name:
+            raise Refused("name_not_typed", {"name": name})
 
     def is_approver(self, person_id: str, rules: Iterable[ApproverRule], members: Callable[[str], frozenset[str]]) -> bool:
         """`members` gives the fresh members of a group; its errors pass through, so that a silent platform means no."""

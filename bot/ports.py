@@ -158,7 +158,7 @@ class Chat(Protocol):
         """Posts the message in the Case's thread ("top" starts the thread) and gives its id. After an ambiguous failure it first looks for the one already posted."""
 
     def update(self, case: Case, purpose: str, message: str) -> None:
-        """Rewrites a posted message from the Case as it is now."""
+        """Rewrites a posted message from the Case as it is now. Raises NotFound when it is gone or too old to be rewritten."""
 
     def whisper(self, actor: Actor, conversation: Conversation, words: Words) -> None:
         """Tells one person something that only they see."""

@@ -246,6 +246,7 @@ class PolicySettings(Section):
     )
     gitops_in_place: bool = Field(default=False, description="objects that Argo CD, Flux or Helm keep may be changed in place, with the warning that it will be put back; else the patch for their source is handed out")
     highest_risk: Literal["low", "medium", "high"] = Field(default="high", description="plans of a higher risk are only handed out")
+    typed_from: Literal["low", "medium", "high", "never"] = Field(default="high", description="from this risk on whoever approves types the name of what is changed; never: a click is enough")
 
 
 class TimingSettings(Section):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from bot.model import Actor, Case, Conversation, Press, Request
+from bot.model import Actor, Button, Case, Conversation, Press, Request
 
 
 class Status(Protocol):
@@ -27,6 +27,9 @@ class Desk(Protocol):
 
     def press(self, press: Press) -> None:
         """Takes a click. The same click twice counts once. Raises Refused, StoreError."""
+
+    def form(self, button_id: str, actor: Actor) -> tuple[Case, Button]:
+        """Opens the form in which somebody approves by typing a name; the Button is what sends it. Raises Refused, StoreError."""
 
     def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         """Stops all changes, or allows them again. Raises Refused, Temporary."""

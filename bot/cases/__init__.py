@@ -20,6 +20,7 @@ Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whisper
     already_decided     who, what (verb), at, state: another press was first
     not_now             state, wanted
     nothing_to_undo     (none)
+    form_void           (none): the form was sent already, or is another person's
     no_writer           cluster: it has no writing credentials
     target_not_found    target, nearest (may be empty)
     target_ambiguous    target, candidates (one a line)
@@ -52,7 +53,7 @@ from bot.cases.buttons import started
 from bot.cases.desk import Audit, Desk, Timings, new_id
 from bot.cases.engine import Engine, real
 from bot.errors import Permanent, Refused, Temporary
-from bot.model import Actor, Case, Conversation, Job, Press, Request, State, Words
+from bot.model import Actor, Button, Case, Conversation, Job, Press, Request, State, Words
 from bot.policy import Policy
 from bot.ports import CaseStore, Chat, Clock, ClusterReader, ClusterWriter, JobQueue, People, Shells
 
@@ -113,9 +114,14 @@ class Cases:
         return case
 
     def press(self, pressed: Press) -> None:
-        """Keeps the press; whether it counts is decided, and told, by its job."""
+        """Keeps the press; whether it counts is decided, and told, by its job. Raises Refused for a form whose name is not the right one."""
         case = self._desk.store.find_button(pressed.button_id)
+        press.check_form(self._desk, case, pressed)
         self._desk.queue.put(press.job_of(pressed, case.id if case else ""))
+
+    def form(self, button_id: str, actor: Actor) -> tuple[Case, Button]:
+        """What somebody has to see and type who approves by typing a name, and the id under which they send it. Raises Refused, StoreError."""
+        return press.form(self._desk, button_id, actor)
 
     def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         """The kill switch: whoever may ask stops all writing at once; only an approver lets it go on. Raises Refused."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from bot.cases.desk import Desk
-from bot.errors import Permanent
+from bot.errors import NotFound, Permanent
 from bot.model import Case, Operation, State
 
 STEP_S = 15  # how often a running time is rewritten, seconds
@@ -40,12 +40,29 @@ def announce(desk: Desk, case_id: str) -> None:
 def _show(desk: Desk, case: Case, purpose: str, print_: str) -> Case:
     message = case.posts.get(purpose)
     if message:
-        if not purpose.startswith("note:"):  # a note says what was so at its time
-            desk.chat.update(case, purpose, message)
-        return _keep(desk, case.id, purpose, None, print_)
-    if message is None:
+        try:
+            if not purpose.startswith("note:"):  # a note says what was so at its time
+                desk.chat.update(case, purpose, message)
+            return _keep(desk, case.id, purpose, None, print_)
+        except NotFound as gone:  # deleted, or too old to be rewritten: people still have to see how things stand
+            log.info("case %s: the message %s is posted anew: %s", case.id, purpose, gone)
+    if message != "":
         _keep(desk, case.id, purpose, "", None)
-    return _keep(desk, case.id, purpose, desk.chat.post(case, purpose), print_)
+    try:
+        posted = desk.chat.post(case, purpose)
+    except NotFound:
+        case = _without_thread(desk, case, purpose)
+        posted = desk.chat.post(case, purpose)
+    return _keep(desk, case.id, purpose, posted, print_)
+
+
+def _without_thread(desk: Desk, case: Case, purpose: str) -> Case:
+    """The Case where a new thread can begin, when the one that it was told in is gone; for what stands in the thread, with its first message posted anew."""
+    place = case.request.conversation
+    if place is None or (place.thread is None and purpose == "top"):
+        raise NotFound("neither the thread nor the channel is there")
+    case = desk.change(case.id, lambda now: replace(now, request=replace(now.request, conversation=replace(place, thread=None))))
+    return case if purpose == "top" else _keep(desk, case.id, "top", desk.chat.post(replace(case, posts={name: ts for name, ts in case.posts.items() if name != "top"}), "top"), None)
 
 
 def _keep(desk: Desk, case_id: str, purpose: str, message: str | None, print_: str | None) -> Case:

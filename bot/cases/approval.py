@@ -8,7 +8,7 @@ from bot.model import Case, Difference, Operation
 
 # Refusals that speak to whoever presses: of what is wrong with them.
 OF_THE_PERSON = frozenset(
-    {"not_approver", "guest", "stranger", "bot_account", "deleted_account", "unknown_person", "no_address", "no_address_of", "already_approved", "second_person_asked", "second_person_applied"}
+    {"not_approver", "guest", "stranger", "bot_account", "deleted_account", "unknown_person", "no_address", "no_address_of", "already_approved", "second_person_asked", "second_person_applied", "name_not_typed"}
 )  # fmt: skip
 
 
@@ -20,10 +20,11 @@ class ChangedMeanwhile(Conflict):
         self.differences = differences
 
 
-def check_click(desk: Desk, case: Case, operation: Operation, approver_id: str) -> None:
+def check_click(desk: Desk, case: Case, operation: Operation, approver_id: str, typed: str = "") -> None:
     """Everything, for one person more. Raises Refused (who, where, when, policy), ChangedMeanwhile, or what the dry run with the writing credentials says."""
     _check_whole(desk, operation)
     _check_person(desk, case, operation, approver_id, [one.actor.id for one in operation.approvals])
+    desk.policy.check_typed(operation, typed)
     _check_world(desk, operation)
 
 
@@ -34,6 +35,7 @@ def check_again(desk: Desk, case: Case, operation: Operation) -> None:
     for approval in operation.approvals:
         try:
             _check_person(desk, case, operation, approval.actor.id, earlier)
+            desk.policy.check_typed(operation, approval.typed)
         except Refused as refused:
             if refused.key not in OF_THE_PERSON:
                 raise

@@ -68,7 +68,7 @@ def _made(desk: Desk, case: Case, asked: Asked) -> Remediation | Handout:
 
 def _offer(desk: Desk, case: Case, asked: Asked, made: Remediation) -> None:
     now = desk.clock.now()
-    operation = Operation(new_id("o-"), made, asked.actor, now, now + desk.timings.approval_ttl, needed=desk.policy.needed(made))
+    operation = Operation(new_id("o-"), made, asked.actor, now, now + desk.timings.approval_ttl, needed=desk.policy.needed(made), must_type=desk.policy.must_type(made))
     desk.note(
         "planned",
         case,

@@ -12,13 +12,14 @@ from datetime import datetime
 from bot.cases.approval import ChangedMeanwhile, check_click, differences_of
 from bot.cases.buttons import with_buttons
 from bot.cases.changed import voids
-from bot.cases.desk import Desk
+from bot.cases.desk import Desk, new_id
 from bot.cases.ending import back
 from bot.cases.offering import shown
 from bot.errors import Conflict, Permanent, Refused
 from bot.lifecycle import BOT, RESTING, move
 from bot.model import Actor, Approval, Asked, Button, Case, Conversation, Job, Operation, Press, State, Words
 
+FORM = "f-"  # how the id of a form begins
 HANDLED = 50  # keys of presses that a Case remembers
 
 
@@ -32,13 +33,14 @@ def job_of(press: Press, case_id: str) -> Job:
         "place": json.dumps([place.channel, place.thread]),
         "at": press.received_at.isoformat(),
         "reason": press.reason[:500],
+        "typed": press.typed[:500],
     }
     return Job("press", case_id, parameters, key=f"press:{press.key}")
 
 
 def press_of(parameters: Mapping[str, str]) -> Press:
     actor, place = Actor(*json.loads(parameters["actor"])), Conversation(*json.loads(parameters["place"]))
-    return Press(parameters["key"], parameters["button"], actor, place, datetime.fromisoformat(parameters["at"]), parameters.get("reason", ""))
+    return Press(parameters["key"], parameters["button"], actor, place, datetime.fromisoformat(parameters["at"]), parameters.get("reason", ""), parameters.get("typed", ""))
 
 
 def press(desk: Desk, job: Job) -> None:
@@ -74,6 +76,8 @@ def _still_there(case: Case, button_id: str) -> Button:
         return button
     everything = [*case.operations, *((case.operation,) if case.operation else ())]
     newest = max(everything, key=lambda one: one.requested_at, default=None)
+    if case.state is State.AWAITING_APPROVAL and button_id.startswith(FORM):
+        raise Refused("form_void")
     if newest is not None and newest.ended is not None and case.state in RESTING:
         raise Refused(newest.ended.key, newest.ended.parameters)
     first = next((step for step in reversed(case.history) if step.who != BOT), None)
@@ -146,7 +150,7 @@ def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     desk.policy.check_place(pressed.conversation)
     operation = _current(case, button)
     try:
-        check_click(desk, case, operation, pressed.actor.id)
+        check_click(desk, case, operation, pressed.actor.id, pressed.typed if button.verb == "confirm" else "")
     except ChangedMeanwhile as changed:
         _void(desk, case, button, pressed, voids(changed.differences), changed)
         return
@@ -156,8 +160,10 @@ def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
         _void(desk, case, button, pressed, voids(found) if found else Words(key, {"what": str(wrong), "reason": str(wrong)}), wrong)
         return
     now = desk.clock.now()
-    approval = Approval(operation.remediation.id, operation.remediation.digest, pressed.actor, now)
-    desk.note("approved", case, who=pressed.actor.id, operation=operation.id, plan=operation.remediation.id, digest=operation.remediation.digest)
+    approval = Approval(operation.remediation.id, operation.remediation.digest, pressed.actor, now, pressed.typed)
+    desk.note(
+        "approved", case, who=pressed.actor.id, operation=operation.id, plan=operation.remediation.id, digest=operation.remediation.digest, typed=pressed.typed
+    )
 
     def decide(newest: Case) -> Case:
         current = _current(newest, button)
@@ -166,12 +172,52 @@ def _approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
             raise Refused("already_approved", {"who": pressed.actor.id})
         signed = replace(current, approvals=(*current.approvals, approval))
         if len(signed.approvals) < signed.needed:
-            return replace(newest, operation=signed)  # one more has to press the same button
+            return replace(newest, operation=signed, buttons=_without(newest, button))  # one more has to press the same button
         return replace(move(newest, State.APPROVED, pressed.actor.id, "approve", now), operation=signed, buttons=())
 
     kept = _decide(desk, case, button, pressed, decide)
     if kept.state is State.APPROVED:
         desk.put("execute", case.id)
+
+
+def form(desk: Desk, button_id: str, actor: Actor) -> tuple[Case, Button]:
+    """The form in which this person approves by typing a name: known by an id of its own, theirs alone, good once, for this plan alone. Raises Refused, StoreError."""
+    found = desk.store.find_button(button_id)
+    if found is None:
+        raise Refused("no_button", {"what": "<pod>"})
+    opened = Button(new_id(FORM), "confirm", person=actor.id)
+
+    def decide(now: Case) -> Case:
+        button = _still_there(now, button_id)
+        _current(now, button)
+        mine = replace(opened, remediation_id=button.remediation_id)
+        return replace(now, buttons=(*(one for one in now.buttons if (one.verb, one.person) != ("confirm", actor.id)), mine))
+
+    kept = desk.change(found.id, decide)
+    return kept, next(one for one in kept.buttons if one.id == opened.id)
+
+
+def check_form(desk: Desk, case: Case | None, pressed: Press) -> None:
+    """What can be told while the form is still open. Raises Refused."""
+    button = next((one for one in case.buttons if one.id == pressed.button_id), None) if case else None
+    if case is not None and button is not None and button.verb == "confirm" and case.operation is not None:
+        _check_owner(button, pressed)
+        desk.policy.check_typed(case.operation, pressed.typed)
+
+
+def _confirm(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    _check_owner(button, pressed)
+    _approve(desk, case, button, pressed)
+
+
+def _check_owner(button: Button, pressed: Press) -> None:
+    if button.person != pressed.actor.id:
+        raise Refused("form_void")
+
+
+def _without(case: Case, button: Button) -> tuple[Button, ...]:
+    """The buttons without a form that was sent: it is good once."""
+    return tuple(one for one in case.buttons if one.id != button.id or one.verb != "confirm")
 
 
 def _void(desk: Desk, case: Case, button: Button, pressed: Press, why: Words, wrong: Exception) -> None:
@@ -227,6 +273,7 @@ _VERBS: Mapping[str, Callable[[Desk, Case, Button, Press], None]] = {
     "undo": _ask_for_plan,
     "preview_again": _ask_for_plan,
     "approve": _approve,
+    "confirm": _confirm,
     "reject": _reject,
     "wait": _wait,
     "leave": _leave,

@@ -1,4 +1,4 @@
-"""Buttons. What comes back is an opaque id; what it stands for is looked up by the use-cases. A rejection asks for its reason first."""
+"""Buttons. What comes back is an opaque id; what it stands for is looked up by the use-cases. A rejection asks for its reason first, and an approval of high risk for a name."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,12 +8,14 @@ from slack_bolt import App
 
 from bot.errors import OombotError
 from bot.model import Actor, Conversation
+from handlers.slack import plan_blocks
 from handlers.slack.kit import Block
 from handlers.slack.listening import Asking, Listening
-from handlers.slack.page import ACTION, ASKS_BACK
+from handlers.slack.page import ACTION, ASKS_BACK, BY_NAME, Page
 
 Body = Mapping[str, Any]
 REJECT, REASON = "oom.reject", "reason"
+APPROVE, NAME = "oom.approve", "name"
 LONGEST_REASON = 500
 
 
@@ -24,7 +26,8 @@ def register(app: App, listening: Listening) -> None:
         try:
             if verb in ASKS_BACK:
                 ack()  # at once: opening a modal is a call that may take its time
-                listening.chat.open_view(str(body["trigger_id"]), ask_reason(listening, who, str(action["value"])))
+                asks = ask_name if verb == BY_NAME else ask_reason
+                listening.chat.open_view(str(body["trigger_id"]), asks(listening, who, str(action["value"])))
             else:
                 listening.press(who, str(action["value"]))
                 ack()  # only now: a click that was not kept must not look taken
@@ -46,8 +49,19 @@ def register(app: App, listening: Listening) -> None:
         else:
             ack()
 
+    def on_name(ack: Callable[..., None], body: Body) -> None:
+        view, who = body["view"], from_view(body)
+        typed = str(view["state"]["values"][NAME][NAME].get("value") or "")
+        try:
+            listening.press(who, view["private_metadata"].split(" ")[0], typed=typed)
+        except OombotError as error:
+            ack(response_action="errors", errors={NAME: listening.why(who.actor, error)})
+        else:
+            ack()
+
     app.action(re.compile(rf"^{re.escape(ACTION)}\."))(on_press)
     app.view(REJECT)(on_reason)
+    app.view(APPROVE)(on_name)
 
 
 def asking(body: Body) -> Asking:
@@ -72,14 +86,27 @@ def ask_reason(listening: Listening, who: Asking, button_id: str) -> Block:
     """The modal that asks why."""
     label = {name: listening.label(who.actor, f"reject_{name}") for name in ("title", "reason", "submit")}
     element = {"type": "plain_text_input", "action_id": REASON, "multiline": True, "max_length": LONGEST_REASON}
+    asked = {"type": "input", "block_id": REASON, "label": plain(label["reason"]), "hint": plain(listening.say(who.actor, "reject_modal_hint")), "element": element}
+    return _modal(REJECT, button_id, who, {**label, "close": listening.label(who.actor, "button_cancel")}, [asked])
+
+
+def ask_name(listening: Listening, who: Asking, button_id: str) -> Block:
+    """The modal in which an approver sees the plan once more and types the name of what is changed. Its own id stands for this plan and this person. Raises Refused."""
+    case, opened = listening.desk.form(button_id, who.actor)
+    page = Page(case, listening.chat.language_of(who.actor.id))
+    label = {"title": page.label("approve_title"), "submit": page.label("button_approve"), "close": page.label("button_cancel")}
+    name = case.operation.must_type if case.operation else ""
+    asked = {"type": "input", "block_id": NAME, "label": plain(page.say("approve_name", name=name)), "element": {"type": "plain_text_input", "action_id": NAME, "max_length": 253}}
+    return _modal(APPROVE, opened.id, who, label, [*plan_blocks.summary(page, opened.remediation_id), asked])
+
+
+def _modal(kind: str, button_id: str, who: Asking, label: Mapping[str, str], blocks: list[Block]) -> Block:
+    """A modal that sends a button: its id, and where it was pressed."""
     return {
-        "type": "modal", "callback_id": REJECT, "private_metadata": f"{button_id} {who.conversation.channel} {who.conversation.thread or ''}",
-        "title": plain(label["title"]), "submit": plain(label["submit"]), "close": plain(listening.label(who.actor, "button_cancel")),
-        "blocks": [{"type": "input", "block_id": REASON, "label": plain(label["reason"]), "hint": plain(listening.say(who.actor, "reject_modal_hint")), "element": element}],
+        "type": "modal", "callback_id": kind, "private_metadata": f"{button_id} {who.conversation.channel} {who.conversation.thread or ''}",
+        "title": plain(label["title"]), "submit": plain(label["submit"]), "close": plain(label["close"]), "blocks": blocks,
     }  # fmt: skip
 
 
 def plain(text: str) -> Block:
     return {"type": "plain_text", "text": text}
-
-

@@ -9,7 +9,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.errors import Permanent, Rejected, WorldError
+from bot.errors import NotFound, Permanent, Rejected, WorldError
 from bot.model import Actor, Case, Conversation, Operation, Target, Words
 from handlers.slack import blocks, kit, wording
 from handlers.slack.errors import Json, calling
@@ -41,8 +41,7 @@ class SlackChat:
         channel, thread = self._place(case, purpose)
         if case.posts.get(purpose) == "":
             found = self._find(case, purpose, channel, thread)
-            if found:
-                self.update(case, purpose, found)
+            if found and self._rewritten(case, purpose, found):
                 return found
         answer = self._sent("chat.postMessage", case, purpose, lambda content: self._client.chat_postMessage(channel=channel, thread_ts=thread, **QUIET, **content))
         return str(answer["ts"])
@@ -50,6 +49,14 @@ class SlackChat:
     def update(self, case: Case, purpose: str, message: str) -> None:
         channel, _ = self._place(case, purpose)
         self._sent("chat.update", case, purpose, lambda content: self._client.chat_update(channel=channel, ts=message, parse="none", link_names=False, **content))
+
+    def _rewritten(self, case: Case, purpose: str, message: str) -> bool:
+        """False when it cannot be rewritten any more."""
+        try:
+            self.update(case, purpose, message)
+        except NotFound:
+            return False
+        return True
 
     def whisper(self, actor: Actor, conversation: Conversation, words: Words) -> None:
         """An ephemeral message. Slack does not promise to show it."""

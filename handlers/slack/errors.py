@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 PATIENCE_S = 10.0  # a longer Retry-After is for the queue, not for a sleeping thread
 _TEMPORARY = frozenset({"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"})
 _FORBIDDEN = frozenset({"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "missing_scope", "not_allowed_token_type", "no_permission", "access_denied"})
-_NOT_FOUND = frozenset({"channel_not_found", "user_not_found", "users_not_found", "message_not_found", "thread_not_found", "no_such_subteam", "not_in_channel", "user_not_in_channel", "is_archived"})
+_NOT_FOUND = frozenset({"channel_not_found", "user_not_found", "users_not_found", "message_not_found", "thread_not_found", "invalid_thread_ts", "edit_window_closed", "cant_update_message", "no_such_subteam", "not_in_channel", "user_not_in_channel", "is_archived"})
 
 
 def calling(what: str, call: Callable[[], Any], *, sleep: Callable[[float], None] = time.sleep) -> Json:

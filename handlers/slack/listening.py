@@ -68,8 +68,8 @@ class Listening:
     def check(self, asking: Asking, query: TargetQuery) -> Case:
         return self.desk.receive(Request(asking.key, asking.actor, query, self.clock.now(), asking.conversation))
 
-    def press(self, asking: Asking, button_id: str, reason: str = "") -> None:
-        self.desk.press(Press(asking.key, button_id, asking.actor, asking.conversation, self.clock.now(), reason))
+    def press(self, asking: Asking, button_id: str, reason: str = "", *, typed: str = "") -> None:
+        self.desk.press(Press(asking.key, button_id, asking.actor, asking.conversation, self.clock.now(), reason, typed))
 
     def tell(self, asking: Asking, mrkdwn: str) -> None:
         """An ephemeral line where the request came from; when Slack does not take it, the log has it."""

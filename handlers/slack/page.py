@@ -10,7 +10,8 @@ from handlers.slack import kit, wording
 from handlers.slack.kit import Block
 
 ACTION = "oom.press"  # a button's action_id begins with it; the verb behind it only says how to ask back, the server side goes by the id
-ASKS_BACK = frozenset({"reject"})  # verbs that open a modal first
+BY_NAME = "approve_by_name"  # Approve where the name has to be typed
+ASKS_BACK = frozenset({"reject", BY_NAME})  # verbs that open a modal first
 _STYLES = {"approve": "primary", "undo": "danger"}
 
 
@@ -70,10 +71,12 @@ class Page:
 
     def button(self, button: Button, text: str = "") -> Block:
         """The face of a button. What leaves is an opaque id (`value`); `action_id` must differ within a message."""
-        action_id = f"{ACTION}.{button.verb}.{button.id}"[:255]
+        operation = self.case.operation
+        verb = BY_NAME if button.verb == "approve" and operation is not None and operation.must_type else button.verb
+        action_id = f"{ACTION}.{verb}.{button.id}"[:255]
         words = text or self.label(f"button_{button.verb}")
-        if button.verb in ASKS_BACK:
-            return kit.button(f"{words}...", action_id, button.id)
+        if verb in ASKS_BACK:
+            return kit.button(f"{words}...", action_id, button.id, style=_STYLES.get(button.verb, ""))
         return kit.button(words, action_id, button.id, style=_STYLES.get(button.verb, ""), confirm=self._confirm(button))
 
     def _confirm(self, button: Button) -> Block | None:

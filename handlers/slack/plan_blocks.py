@@ -37,10 +37,24 @@ def plan(page: Page, plan_id: str) -> list[Block]:
     blocks = [kit.section(title), *kit.rich([kit.preformatted(remediation.diff, _DIFF)] if remediation.diff else [])]
     steps, notes = _steps(page, remediation), "\n".join(page.text(note) for note in remediation.notes)
     blocks += [kit.section(each) for each in (steps, notes) if each]
-    blocks.append(kit.context(page.say("plan_digest", digest=remediation.digest[:12], risk=page.label(f"risk_{remediation.risk}"))))
+    blocks.append(_digest(page, remediation))
     parts = (len(title), len(remediation.diff) + 100, len(steps), len(notes))
     whole = max(parts) <= _DIFF and sum(parts) <= _WHOLE
     return [*blocks, *_decision(page, operation, whole=whole)]
+
+
+def summary(page: Page, plan_id: str) -> list[Block]:
+    """What a form repeats of a plan: what is changed, in what, and which plan it is."""
+    operation = operation_with(page.case, plan=plan_id)
+    if operation is None:
+        return [kit.section(page.say("plan_gone", what=""))]
+    plan = operation.remediation
+    words = page.say("confirm_approve", object=plan.object, what=page.change_of(plan.remedy))
+    return [kit.section(words), *kit.rich([kit.preformatted(plan.diff, _DIFF)] if plan.diff else []), _digest(page, plan)]
+
+
+def _digest(page: Page, plan: Remediation) -> Block:
+    return kit.context(page.say("plan_digest", digest=plan.digest[:12], risk=page.label(f"risk_{plan.risk}")))
 
 
 def _steps(page: Page, remediation: Remediation) -> str:
@@ -70,7 +84,7 @@ def _decision(page: Page, operation: Operation, *, whole: bool) -> list[Block]:
     if not whole:
         return [kit.section(page.say("plan_too_long")), *kit.actions(page.buttons(("reject",), operation.remediation.id))]
     who = Trusted(", ".join(kit.mention(each) for each in page.approvers))
-    words = page.say("plan_needs", who=who, needed=operation.needed, not_who=_not_these(page, operation), until=kit.moment(operation.expires_at))
+    words = page.say("plan_needs", who=who, needed=operation.needed, not_who=_not_these(page, operation), until=kit.moment(operation.expires_at), name=operation.must_type)
     return [*_so_far(page, operation), kit.section(words), *kit.actions(page.buttons(("approve", "reject"), operation.remediation.id))]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bot.errors import OombotError
-from bot.model import Actor, Case, Conversation, Press, Request, State
+from bot.model import Actor, Button, Case, Conversation, Press, Request, State
 
 NOW = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
 
@@ -44,6 +44,10 @@ class RecordingDesk:
         self._refuse()
         if all(press.key != other.key for other in self.presses):
             self.presses.append(press)
+
+    def form(self, button_id: str, actor: Actor) -> tuple[Case, Button]:
+        self._refuse()
+        raise AssertionError("no form is opened in these tests")
 
     def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         self._refuse()

@@ -94,6 +94,14 @@ class SlackStage:
         self.queue.run_due()
         return ack
 
+    def press(self, who: str, verb: str) -> None:
+        """The button of the Case itself, as a screen still shows it though its message is gone."""
+        person, place = self.slack.workspace.person(who), self.slack.workspace.channel(CHANNEL)
+        button = next(one for one in self.case.buttons if one.verb == verb)
+        message = Message(self.slack.workspace.ts(), CHANNEL, BOT_USER)
+        self.slack.press(person, place, message, {"action_id": f"oom.press.{verb}.{button.id}", "value": button.id, "text": {"type": "plain_text", "text": verb}})
+        self.queue.run_due()
+
     def ask_back(self, who: str, verb: str) -> View:
         """A button that opens a modal, which comes after the acknowledgement."""
         before = len(self.slack.views(who))

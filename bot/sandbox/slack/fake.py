@@ -101,6 +101,10 @@ class FakeSlack:
         """The next calls get `invalid_blocks`, as from a workspace that does not know a new kind of block yet."""
         self.faults.plan(method, "invalid_blocks", times, 0)
 
+    def refuse(self, method: str, error: str, *, times: int = 1) -> None:
+        """The next calls are refused with an error of Slack's."""
+        self.faults.plan(method, f"refused:{error}", times, 0)
+
     def calls(self, method: str) -> list[Json]:
         """The arguments of every call of a method so far."""
         return [arguments for name, arguments in self.api.calls if name == method]

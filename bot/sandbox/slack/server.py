@@ -59,6 +59,8 @@ class WebApi:
             return JSONResponse({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(retry_after)})
         if fault == "invalid_blocks":
             return JSONResponse(web_api.refuse("invalid_blocks", "unsupported type"))
+        if fault.startswith("refused:"):
+            return JSONResponse(web_api.refuse(fault.removeprefix("refused:")))
         if fault == "broken_before":
             return Response(status_code=500)
         answer = await run_in_threadpool(self._answer, request, method, token, arguments)

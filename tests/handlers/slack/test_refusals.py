@@ -34,6 +34,7 @@ SAID: dict[str, tuple[dict[str, str], str, str]] = {
     "no_address": ({}, "Slack gives no e-mail address for your account", "Slack 没有提供你账号的邮箱"),
     "no_address_of": ({"who": "U01ANA"}, "no e-mail address for <@U01ANA>, who is behind this plan", "没有提供 <@U01ANA> 的邮箱"),
     "approval_lapsed": ({"who": "U03WEI", "lapsed": "not_approver"}, "by <@U03WEI> does not count any more: they are no approver any more.", "<@U03WEI> 的批准已不再有效：已不是审批人"),
+    "name_not_typed": ({"name": "draft"}, "types the name of what is changed: draft", "须输入改动对象的名称：draft"),
     "approvals_missing": ({"have": "1", "needed": "2"}, "Not carried out: 1 of 2 approvals count.", "需要 2 个批准，有效的只有 1 个"),
     "second_person_asked": ({}, "you asked for the check, so another person must approve.", "检查由你发起，须由另一人审批"),
     "second_person_applied": ({}, "you pressed Apply, so another person must approve.", "你按下了“应用”，须由另一人审批"),
