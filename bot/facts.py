@@ -241,6 +241,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.driver_mismatch": ("text", "driver and library differ"),
     "kernel.driver_no_memory": ("text", "the NVIDIA driver found no memory for itself or for a program"),
     "kernel.nvrm_error": ("text", "error of the NVIDIA driver"),
+    "kernel.unit_oom_kill": ("text", "a unit of which systemd says that a process of it was killed for memory"),
     "kernel.segfault_in": ("text", "the library or program whose code crashed"),
     "kernel.segfault": ("text", "a process crashed"),
     "kernel.largest": ("text", "the largest process of the kill's task table"),

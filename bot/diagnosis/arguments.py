@@ -34,6 +34,12 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "distributed_executor_backend": ("distributed_executor_backend", "text"),
     "model": ("model", "text"),
     "max_seq_len": ("max_model_len", "int"),
+    "mem_fraction_static": ("gpu_memory_utilization", "float"),  # SGLang's words
+    "tp_size": ("tensor_parallel_size", "int"),
+    "context_length": ("max_model_len", "int"),
+    "max_running_requests": ("max_num_seqs", "int"),
+    "chunked_prefill_size": ("max_num_batched_tokens", "int"),
+    "speculative_algorithm": ("speculative_config", "text"),
 }
 _PAIR = re.compile(
     r"""['"]?\b([a-z_]{3,40})['"]?\s{0,2}[=:]\s{0,2}(?:'([^']{0,200})'|"([^"]{0,200})"|(\{[^{}]{0,300}\}|[\w./+-]{1,120}(?![\w./+-]|=)))"""

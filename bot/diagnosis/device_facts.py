@@ -96,6 +96,9 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
     derived.add("engine.utilization_is_set", True if derived.has("engine.gpu_memory_utilization") else None, "engine.gpu_memory_utilization")
     if not derived.has("engine.gpu_memory_utilization") and ledger is not None and ledger.utilization is not None:
         derived.add("engine.gpu_memory_utilization", ledger.utilization)
+    now, earlier = derived.number("engine.gpu_memory_utilization"), derived.number("engine.earlier_utilization")
+    if now is not None and earlier is not None:
+        derived.add("engine.utilization_moved", round(abs(now - earlier), 4), "engine.gpu_memory_utilization")
     speculative = (
         derived.has("args.speculative_config")
         or derived.has("args.speculative_model")
@@ -249,9 +252,6 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.weights_of_card_share", weights / total, "vllm.ledger.weights")
     if weights is not None:
         derived.add("budget.weights_small", weights <= max(2 * GIB, (total or 0) // 10), "vllm.ledger.weights")
-    if weights is not None and total and utilization is not None:
-        room = min(round(0.9 * total), total if free is None else free) - weights - max(ledger.activation_peak_bytes or 0, GIB)
-        derived.add("budget.raise_is_enough", utilization <= 0.7 and room >= max(ledger.needed_kv_bytes or 0, GIB), "engine.gpu_memory_utilization")
     if estimate is not None:
         derived.add("budget.estimate_bytes", estimate, "vllm.ledger.graph_estimate")
         if available is not None and ledger.estimate_in_sum is not False:
@@ -270,6 +270,20 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.room_above_share", (free - asked) / total)
 
 
+def _room_above(derived: _Derived, ledger: Ledger | None) -> None:
+    """Whether the budget alone is what was set too small: at the usual 0.9 the card has room for weights, a usual peak and what a request needs."""
+    weights = ledger.weights_bytes if ledger else derived.number("sglang.weights.weights_bytes")
+    rest = derived.number("sglang.weights.free_bytes")
+    total = (ledger.total_bytes if ledger else None) or derived.number("alloc.total_bytes") or (weights + rest if weights and rest else None)
+    now = derived.number("engine.gpu_memory_utilization", "sglang.no_cache.mem_fraction")
+    if not weights or not total or now is None:
+        return
+    free = ledger.free_at_start_bytes if ledger else None
+    peak, need = (max(size or 0, GIB) for size in ((ledger.activation_peak_bytes, ledger.needed_kv_bytes) if ledger else (0, 0)))
+    room = min(0.9 * total, total if free is None else free) - weights - peak
+    derived.add("budget.raise_is_enough", now <= 0.7 and room >= need, "engine.gpu_memory_utilization")
+
+
 def _unexplained(derived: _Derived, ledger: Ledger | None) -> None:
     """Weights take a small part of the budget and the rest is gone all the same: somebody else was charged to this server, or the peak is huge."""
     share = derived.number("budget.weights_share")
@@ -278,4 +292,4 @@ def _unexplained(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.unexplained", share < 0.5, "vllm.ledger.weights")
 
 
-_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _failure, _limits, _devices, _strangers, _budget, _unexplained)
+_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _failure, _limits, _devices, _strangers, _budget, _room_above, _unexplained)

@@ -5,6 +5,7 @@ Scalars only. Of a message that several ranks or several times printed, the fail
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from bot.diagnosis import allocation, arguments, growth
 from bot.facts import Facts
@@ -16,7 +17,7 @@ from bot.model import Fact, Phase, Place, Value
 _STARTING = frozenset(
     {Phase.IMPORT, Phase.CONFIG, Phase.DEVICE, Phase.WEIGHTS, Phase.PROFILING, Phase.CACHE_SIZING, Phase.CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.WARMUP}
 )
-
+_ARGUMENTS = ("vllm.api_args", "vllm.nondefault_args", "vllm.engine_config", "sglang.server_args")
 
 GROUPS = ("log.", "failure.", "requests.", "sleep.", "alloc.", "stack.")
 
@@ -41,7 +42,7 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
 def _of_event(event: Event, count: int) -> list[Fact]:
     facts = [Fact(event.id, count, event.place)]
     facts += [Fact(fact_name(event.message, name), value, event.place) for name, value in event.fields.items()]
-    if event.id in ("vllm.api_args", "vllm.nondefault_args", "vllm.engine_config", "sglang.server_args"):
+    if event.id in _ARGUMENTS:
         facts += arguments.facts_of(event)
     return facts
 
@@ -185,6 +186,9 @@ def _engine(incident: Incident) -> list[Fact]:
         or any("an LLM engine" in event.text for event in incident.of("vllm.engine_config"))
     ):
         facts.append(Fact("engine.is_v1", False))
+    for event in incident.asked_before:
+        if event.id in _ARGUMENTS:
+            facts += [replace(fact, name="engine.earlier_utilization") for fact in arguments.facts_of(event) if fact.name == "engine.gpu_memory_utilization"]
     codes = [event for event in incident.events if event.id in ("vllm.process_died", "vllm.core_init_failed")]
     for event in codes:
         code = next((event.fields[name] for name in ("code", "exit", "left") if name in event.fields), None)

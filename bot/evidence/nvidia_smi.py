@@ -41,6 +41,7 @@ _TROUBLES = (
     ("driver_failed", re.compile(r"couldn't communicate with the NVIDIA driver|No devices were found|Failed to initialize NVML: (?!Driver/library)")),
     ("lost", re.compile(r"GPU is lost|GPU requires reset|Unable to determine the device handle|has fallen off the bus|GPU reset required|Unknown Error")),
     ("ecc_error", re.compile(r"(?:Double Bit|Uncorrectable|DRAM Uncorrectable)[^:]{0,40}: [1-9]|Remapping Failure Occurred\s*: Yes")),
+    ("card_error", re.compile(r"(?:\bERR!.{0,24}){3}")),  # one alone is a sensor that this board lacks
     ("remap_pending", re.compile(r"(?:Pending|Reset Required)\s*: Yes")),
 )
 

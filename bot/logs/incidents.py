@@ -63,6 +63,7 @@ class Incident:
     ended: Event | None = None
     ready: Event | None = None
     earlier_alive: Event | None = None  # weights that the run before put on the card, when nothing tells of its end and it was no server of its own
+    asked_before: tuple[Event, ...] = ()  # what the run before was started with, where it failed
     neighbours: tuple[str, ...] = ()  # other servers that write into the same file
     scan: Scan = field(default_factory=Scan)
 
@@ -368,6 +369,7 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
         ended=next((event for event in last if event.message.role == "ended"), None),
         ready=_ready(last),
         earlier_alive=left,
+        asked_before=tuple(event for event in before if event.message.role == "start") if earlier and earlier[-1] is not None else (),
         neighbours=neighbours,
         scan=scan,
     )

@@ -1,5 +1,7 @@
 """Advice that fits the mechanism: nothing is offered that cannot change what failed, however near it lies."""
 
+import pytest
+
 from bot.model import Diagnosis
 from bot.units import GIB
 from tests.diagnosis.bundles import diagnose
@@ -71,3 +73,105 @@ def test_fewer_requests_are_not_offered_where_no_stage_is_known() -> None:
     found = diagnose({"container.log": oom(wanted="1.00 GiB", free="6.10 GiB", own="17.4 GiB", held="17.20 GiB")})
     assert found.cause == "reserved_memory"
     assert remedies(found) == ["gpu_memory_utilization:lower"]
+
+
+HUGE = oom(wanted="64.00 GiB", total="79.32 GiB", free="47.11 GiB", own="32.19 GiB", held="31.50 GiB", idle="220.00 MiB")
+
+
+@pytest.mark.parametrize("frames", [frame("vllm/model_executor/models/moonvit.py", "attention_qkvpacked"), ""])
+def test_one_tensor_of_most_of_the_card_is_not_met_by_a_smaller_model_or_more_cards(frames: str) -> None:
+    found = diagnose({"container.log": frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + frames + HUGE})
+    assert found.cause == "profile_run_peak"
+    assert not SMALLER & set(remedies(found))
+
+
+CARDS = """| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+|   3  NVIDIA A100-SXM4-80GB          On  |   00000000:57:00.0 Off |                 ERR! |
+| N/A   {temperature}  {level}            ERR!/ {cap} |       4MiB /  81920MiB |    {load}      Default |
+"""
+
+
+def test_a_card_that_answers_its_readings_with_errors_is_drained() -> None:
+    log = "(Worker_TP3 pid=11) ERROR 10-23 14:20:09 [multiproc_executor.py:671] torch.AcceleratorError: CUDA error: unspecified launch failure\n"
+    broken = diagnose({"container.log": log, "nvidia-smi.txt": CARDS.format(temperature="ERR!", level="ERR!", cap="ERR!", load="ERR!")})
+    assert (broken.cause, remedies(broken)[0]) == ("gpu_fault", "drain_node")
+    no_sensor = diagnose({"container.log": log, "nvidia-smi.txt": CARDS.format(temperature="36C", level="P0", cap="400W", load="0%")})
+    assert remedies(no_sensor)[0] != "drain_node"
+
+
+def test_a_refusal_on_an_empty_card_is_the_drivers() -> None:
+    found = diagnose({"container.log": oom(wanted="2.00 MiB", total="11.33 GiB", free="11.33 GiB", own="0 bytes", held="0 bytes", idle="0 bytes")})
+    assert (found.cause, remedies(found)[0]) == ("gpu_fault", "driver:change")
+    assert not {"gpu_memory_utilization:lower", "quantization:enable"} & set(remedies(found))
+
+
+def test_where_others_hold_most_of_the_card_a_smaller_share_is_no_way_out() -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.43 GiB. GPU 0 has a total capacity of 79.15 GiB of which 132.75 MiB is free. Process 31127 has {others} GiB memory in use. Process 40551 has {own} GiB memory in use. Of the allocated memory 2.41 GiB is allocated by PyTorch, and 38.15 MiB is reserved by PyTorch but unallocated."
+    assert "gpu_memory_utilization:lower" not in remedies(diagnose({"container.log": text.format(others="76.02", own="2.98")}))
+    assert "gpu_memory_utilization:lower" in remedies(diagnose({"container.log": text.format(others="20.02", own="2.98")}))
+
+
+LOADED = "[2026-12-11 02:35:22] Load weight end. type=Model, dtype=torch.bfloat16, avail mem={free} GB, mem usage={weights} GB.\n"
+
+
+@pytest.mark.parametrize(("free", "weights", "share", "smaller"), [("44.71", "15.66", "0.2", False), ("1.20", "22.40", "0.9", True)])
+def test_another_servers_share_counts_as_utilisation(free: str, weights: str, share: str, smaller: bool) -> None:
+    refusal = f"RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: self.server_args.mem_fraction_static={share}\n"
+    found = diagnose({"container.log": LOADED.format(free=free, weights=weights) + refusal})
+    assert found.cause == "kv_cache_too_small"
+    assert bool(SMALLER & set(remedies(found))) is smaller
+
+
+def start(share: str, end: str) -> str:
+    arguments = f"server_args=ServerArgs(model_path='/models/m', speculative_algorithm='EAGLE', mem_fraction_static={share}, tp_size=1)"
+    return f"[2026-03-12 10:02:11] {arguments}\n" + LOADED.format(free="6.91", weights="37.40") + end
+
+
+NO_TOKENS = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.\n"
+
+
+def test_a_share_that_fails_on_both_sides_is_moved_neither_way() -> None:
+    found = diagnose({"container.log": start("0.84", NO_TOKENS) + start("0.85", oom(wanted="1.10 GiB", total="44.42 GiB", free="812.00 MiB", own="43.62 GiB", held="42.60 GiB"))})
+    assert found.cause == "kv_cache_too_small"
+    assert not {"gpu_memory_utilization:lower", "gpu_memory_utilization:raise"} & set(remedies(found))
+    assert remedies(found)[0] == "speculative_decoding:change"
+
+
+def test_a_share_that_was_moved_far_may_be_moved_back() -> None:
+    found = diagnose({"container.log": start("0.50", NO_TOKENS) + start("0.95", oom(wanted="1.10 GiB", total="44.42 GiB", free="812.00 MiB", own="43.62 GiB", held="42.60 GiB"))})
+    assert found.cause == "gpu_oom"
+    assert "gpu_memory_utilization:lower" in remedies(found)
+
+
+def test_the_warm_up_of_the_sampler_beside_a_cache_may_be_given_room_by_a_smaller_cache() -> None:
+    sampler = frame("vllm/v1/worker/gpu/sample/sampler.py", "warmup_topk_topp") + oom()
+    alone = diagnose({"container.log": sampler})
+    assert (alone.cause, remedies(alone)[0]) == ("sampler_warmup", "max_num_seqs:lower")
+    beside = diagnose({"container.log": "INFO 07-14 09:50:23 [model_runner.py:729] Graph capturing finished in 15 secs, took 2.04 GiB\n" + sampler})
+    assert beside.cause == "sampler_warmup"
+    assert "gpu_memory_utilization:lower" in remedies(beside)
+
+
+def test_a_refused_registration_of_the_servers_own_all_reduce_is_no_lack_of_memory() -> None:
+    registering = frame("sglang/srt/distributed/device_communicators/custom_all_reduce.py", "register_graph_buffers")
+    found = diagnose({"container.log": registering + "RuntimeError: invalid argument\nException: Capture cuda graph failed: invalid argument\n"})
+    assert (found.cause, remedies(found)[0]) == ("nccl_failure", "custom_all_reduce:disable")
+    assert diagnose({"container.log": registering + oom()}).cause != "nccl_failure"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/srv/venv/bin/python: Error while finding module specification for 'vllm.entrypoints.openai.api_server' (ModuleNotFoundError: No module named 'vllm')",
+        "bash: line 1: vllm: command not found",
+        "exec /usr/local/bin/vllm: exec format error",
+    ],
+)
+def test_a_server_that_is_not_installed_is_said_to_be_missing(line: str) -> None:
+    found = diagnose({"container.log": line + "\n"})
+    assert (found.cause, remedies(found)[0]) == ("application_error", "application:fix")
+
+
+def test_another_command_that_an_entry_script_misses_is_no_failure_of_the_server() -> None:
+    found = diagnose({"container.log": "/entrypoint.sh: line 3: nvidia-smi: command not found\nINFO:     Application startup complete.\n"})
+    assert found.cause == "healthy"
