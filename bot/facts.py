@@ -347,6 +347,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "shm.left_over": ("bool", "a large memory volume after a restart, full as far as is shown"),
     "process.largest": ("text", "largest process"),
     "process.largest_bytes": ("int", "held by the largest process"),
+    "listing.pod_status": ("text", "status of a pod that is not well, in a list of pods"),
     "docker.exit_code": ("int", "exit code of a container that has ended"),
     "docker.oom_event": ("text", "a runtime saw a process of the container killed for memory, and the container: killed, lived on, unseen"),
     "docker.oom_killed": ("bool", "docker says that it was killed for memory"),

@@ -74,8 +74,8 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
         if name in bundle.files and not (name == "describe.txt" and "pod.json" in bundle.files):
             reading = _read(name, module, bundle.files[name], gaps)
             gaps += reading.gaps
-            fresh = [fact for fact in reading.facts if name != "node_readings.txt" or not fact.name.startswith("kernel.") or "kernel.looked" not in facts]
-            facts = facts.with_facts(fresh, () if bundle.files[name].cut else reading.looked)  # the kernel log rules over a paste of it
+            fresh = reading.facts if name != "node_readings.txt" else _without_pastes(reading.facts, facts)
+            facts = facts.with_facts(fresh, () if bundle.files[name].cut else reading.looked)
     incident = _incident(bundle, knowledge, gaps)
     if incident is None or incident.root is None:
         told = _told(facts, knowledge)
@@ -91,6 +91,12 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
     book = ledger.build(readings(incident.events), engine) if incident else None
     facts = device_facts.derive(facts, book)
     return incident, facts, book, ledger_engine.engine_facts(facts)
+
+
+def _without_pastes(fresh: tuple[Fact, ...], facts: Facts) -> tuple[Fact, ...]:
+    """Without what a kernel log or a list of events, of which a paste stands among other outputs, has told itself."""
+    told = tuple(group for group in ("kernel.", "events.") if f"{group}looked" in facts)
+    return tuple(fact for fact in fresh if not fact.name.startswith(told)) if told else fresh
 
 
 def _told(facts: Facts, knowledge: Knowledge) -> tuple[Incident, Place] | None:

@@ -15,7 +15,7 @@ def derive(facts: Facts) -> Facts:
     facts = host_container.derive(facts)
     facts = host_kernel.derive(facts)
     facts = host_events.derive(facts)
-    for step in (_tells_why, _ending, _disruption, _cgroup, _runtime, _shm, _node, _ray_monitor, _ray, _gpus):
+    for step in (_tells_why, _ending, _disruption, _cgroup, _unit, _runtime, _shm, _node, _ray_monitor, _ray, _gpus):
         facts = facts.with_facts(step(facts))
     return facts
 
@@ -133,6 +133,12 @@ def _limit_reached(facts: Facts) -> bool | None:
     if peak is not None and limit:
         return peak >= limit * 0.999 or any(counts)
     return any(counts) if counts else None
+
+
+def _unit(facts: Facts) -> list[Fact]:
+    """systemd's word of a unit's end, from its journal or its status."""
+    told = facts.fact("kernel.unit_oom_kill")
+    return [Fact("node.unit_oom_kill", True, told.place)] if told is not None else []
 
 
 def _runtime(facts: Facts) -> list[Fact]:

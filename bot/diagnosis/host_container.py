@@ -64,10 +64,11 @@ def _now(facts: Facts) -> float | None:
 
 
 def _replaced(facts: Facts) -> list[Fact]:
-    """How the container of a pod ended that is gone, where an event keeps it (KubeRay quotes it when it replaces a pod)."""
+    """How a container ended that no pod was read of: an event keeps it (KubeRay quotes it when it replaces a pod), or docker does."""
     event = next((event for event in records(facts, "events") if "exit_code" in event), None)
     if event is None:
-        return []
+        ended = facts.fact("docker.exit_code")
+        return [Fact("container.exit_code", ended.value, ended.place), Fact("container.ended", True, ended.place)] if ended else []
     code, reason, place = int(event.number("exit_code") or 0), event.text("end_reason"), event.place("exit_code")
     found = [Fact("events.replaced_end", f"{code} {reason}".strip(), place), Fact("container.exit_code", code, place), Fact("container.ended", True, place)]
     return found + ([Fact("container.reason", reason, place)] if reason else [])

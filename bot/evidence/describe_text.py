@@ -4,15 +4,13 @@ known here of what they mean; every fact keeps its line. Ages of events stay out
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from itertools import islice
-from typing import Any, NamedTuple
 
 from bot.evidence import events_json, pod_json
-from bot.evidence.document import shorten
+from bot.evidence.described import Leaf, Tree, relocated, written
 from bot.evidence.reading import Reading
-from bot.model import Fact, Gap, Place
+from bot.model import Fact, Gap
 
 MAX_LINES = 20_000
 _STATE = re.compile(r" *(?:Last State|State): +(?:Terminated|Running|Waiting)\b")
@@ -24,16 +22,6 @@ _PROBES = {"http-get": "httpGet", "tcp-socket": "tcpSocket", "exec": "exec", "gr
 _STATES = {"State": "state", "Last State": "lastState"}
 _TOLD = {"Reason": "reason", "Message": "message", "Exit Code": "exitCode", "Signal": "signal", "Started": "startedAt", "Finished": "finishedAt"}
 _TIMES = re.compile(r"\(x(\d{1,7})")
-
-
-class Leaf(NamedTuple):
-    """A value with the line that it stands on (from 1)."""
-
-    value: str | int | bool
-    line: int
-
-
-Tree = dict[str, Any]  # of trees, lists and leaves
 
 
 def looks_like(head: bytes) -> bool:
@@ -64,46 +52,14 @@ def read(data: bytes, source: str) -> Reading:
     for tree, reader in ((pod, pod_json.read), ({"items": events}, events_json.read)):
         if reader is events_json.read and not any(line.startswith("Events:") for line in lines):
             continue
-        text, origin = _written(tree)
+        text, origin = written(tree)
         origin = [max(1, line - ahead) for line in origin]
         reading = reader(text.encode(), source)
-        facts += [replace(fact, place=_moved(fact.place, origin, lines)) for fact in reading.facts]
+        facts += [relocated(fact, origin, lambda number: lines[number - 1]) for fact in reading.facts]
         looked += reading.looked
     if ahead:  # a cut-out has no name, and what it does not show was not looked at
         return Reading(tuple(fact for fact in facts if fact.name not in ("pod.looked", "pod.container.0.name")))
     return Reading(tuple(facts), looked)
-
-
-def _moved(place: Place | None, origin: list[int], lines: list[str]) -> Place | None:
-    if place is None or place.line is None:
-        return place
-    line = origin[place.line - 1] if place.line <= len(origin) else 1
-    return replace(place, line=line, quote=shorten(lines[line - 1].strip()))
-
-
-def _written(tree: Tree) -> tuple[str, list[int]]:
-    """The tree as JSON, one value a line, and the line of the description behind each of its lines."""
-    import json
-
-    out: list[tuple[str, int]] = []
-
-    def write(node: Any, head: str, tail: str) -> int:
-        if isinstance(node, Leaf):
-            out.append((head + json.dumps(node.value) + tail, node.line))
-            return node.line
-        items = list(node.items()) if isinstance(node, dict) else [(None, each) for each in node]
-        opening = len(out)
-        out.append((head + ("{" if isinstance(node, dict) else "["), 0))
-        first = 0
-        for index, (key, each) in enumerate(items):
-            line = write(each, f"{json.dumps(key)}: " if key is not None else "", "," if index + 1 < len(items) else "")
-            first = first or line
-        out.append((("}" if isinstance(node, dict) else "]") + tail, first or 1))
-        out[opening] = (out[opening][0], first or 1)
-        return first
-
-    write(tree, "", "")
-    return "\n".join(text for text, _ in out), [line for _, line in out]
 
 
 def _blocks(lines: list[str], start: int, indent: int) -> Iterator[tuple[str, str, int, int]]:

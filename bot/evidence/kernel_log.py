@@ -44,6 +44,7 @@ _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr",
 _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap)")),
     ("segfault_in", re.compile(r"(?:segfault at|general protection|trap \w).{0,200}? in ([\w.+-]{1,80})\[")),
+    ("unit_oom_kill", re.compile(r"(\S{1,200}\.(?:scope|service)): (?:A process of this unit has been killed by the OOM killer|Failed with result 'oom-kill')")),
     ("driver_mismatch", re.compile(r"NVRM: API mismatch: (.{1,200})")),
     ("gpu_lost", re.compile(r"GPU has fallen off the bus|fallen off the bus and is not responding|GPU is lost|NVRM: GPU (\S+): GPU has fallen")),
     ("nvrm_error", re.compile(r"NVRM: (RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from bot.evidence import kernel_log, runtime_events
+from bot.evidence import events_text, kernel_log, runtime_events
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -48,12 +48,14 @@ def read(data: bytes, source: str) -> Reading:
     for section in sections(data):
         for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, _docker, _top, _counts, _segments):
             reader(section, emit)
+        _listing(section, emit)
     for fact in runtime_events.facts((line.number, line.text, line.place(source)) for section in sections(data) for line in section.lines):
         found.setdefault(fact.name, fact)
     found |= {fact.name: fact for fact in _kernel(data, source)}
+    found |= {fact.name: fact for fact in events_text.facts([line for section in sections(data) for line in section.lines], source)}
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))
-    groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel."}))
+    groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel.", "events."}))
     return Reading(tuple(found.values()), groups)
 
 
@@ -269,7 +271,7 @@ def _docker(section: Section, emit: Emit) -> None:
         code = re.search(r'"ExitCode"\s*:\s*(\d{1,3})', line.text)
         if code:
             emit("docker.exit_code", int(code[1]), line)
-        if re.search(r"oom-kill\b.*(?:Result|result)|result 'oom-kill'|Result: oom-kill|Result=oom-kill", line.text):
+        if re.search(r"oom-kill\b.*(?:Result|result)|result 'oom-kill'|Result: oom-kill|Result=oom-kill|of this unit has been killed by the OOM killer", line.text):
             emit("node.unit_oom_kill", True, line)
         shm = re.search(r'"ShmSize"\s*:\s*(\d{1,15})', line.text)
         if shm:
@@ -287,6 +289,17 @@ def _top(section: Section, emit: Emit) -> None:
             share = words[columns.index("MEMORY%")]
             if re.fullmatch(r"\d{1,3}%", share):
                 emit("node.kubelet_memory_percent", int(share[:-1]), line)
+
+
+def _listing(section: Section, emit: Emit) -> None:
+    """`kubectl get pods`: the first status that is none of a pod that runs or has finished."""
+    status = None
+    for line in section.lines:
+        words = line.text.split()
+        if "STATUS" in words and "READY" in words and "NAME" in words:
+            status = words.index("STATUS")
+        elif status is not None and len(words) > status + 1 and words[status] not in ("Running", "Completed", "Pending", "ContainerCreating", "Terminating"):
+            emit("listing.pod_status", words[status][:60], line)
 
 
 def _counts(section: Section, emit: Emit) -> None:

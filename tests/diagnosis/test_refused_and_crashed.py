@@ -50,7 +50,7 @@ def test_throttled_server_that_answers_is_throttled() -> None:
 @pytest.mark.parametrize(
     ("before", "node", "cause", "certainty"),
     [
-        ("", SMALL, "shm_too_small", Certainty.LIKELY),
+        ("", SMALL, "shm_too_small", Certainty.CERTAIN),
         ("", "", "shm_too_small", Certainty.LIKELY),
         ("", LARGE, "nccl_failure", Certainty.POSSIBLE),
         ("NCCL WARN Error: failed to extend /dev/shm/nccl-Ab12cd to 9637892 bytes, error: No space left on device (28)\n", SMALL, "shm_too_small", Certainty.CERTAIN),
@@ -63,6 +63,12 @@ def test_segment_that_nccl_could_not_make_is_decided_by_the_line_before_it(befor
         files["node_readings.txt"] = node
     found = diagnose(files)
     assert (found.cause, found.certainty) == (cause, certainty)
+
+
+def test_kind_of_call_that_nccl_names_tells_a_cuda_call_on_a_segment_from_room_for_it() -> None:
+    cuda = UNHANDLED.replace("unhandled system error", "unhandled cuda error")
+    assert diagnose({"container.log": SEGMENT + cuda, "node_readings.txt": SMALL}).cause == "nccl_failure"
+    assert diagnose({"container.log": SEGMENT + UNHANDLED, "node_readings.txt": SMALL}).cause == "shm_too_small"
 
 
 def test_small_shared_memory_stays_open_beside_a_cuda_error_of_nccl() -> None:

@@ -293,3 +293,36 @@ def test_no_limit_is_both_set_and_lowered() -> None:
     assert found.cause == "ray_memory_monitor"
     assert remedies(found)[0] == "memory_limit:set"
     assert "memory_limit:lower" not in remedies(found)
+
+
+# -- what docker, systemd and a list of pods say
+
+
+@pytest.mark.parametrize(
+    ("code", "killed_for_memory", "cause"),
+    [(137, "true", "container_memory_limit"), (0, "true", "child_killed_in_container"), (137, "false", "unknown"), (139, "false", "segfault"), (134, "false", "abort")],
+)
+def test_code_and_flag_of_docker_are_read_together(code: int, killed_for_memory: str, cause: str) -> None:
+    found = diagnose({"node_readings.txt": f'$ docker inspect chat\n{{"Status":"exited","OOMKilled":{killed_for_memory},"ExitCode":{code}}}\n'})
+    assert found.cause == cause
+    assert killed_for_memory == "true" or "memory_limit:raise" not in remedies(found)
+
+
+@pytest.mark.parametrize("file", ["node_readings.txt", "kernel.log"])
+def test_units_end_for_memory_is_likely_the_machines(file: str) -> None:
+    found = diagnose({file: "Jan 14 09:31:07 node-1 systemd[1]: chat.service: Failed with result 'oom-kill'.\n"})
+    assert (found.cause, found.certainty) == ("node_out_of_memory", Certainty.LIKELY)
+
+
+@pytest.mark.parametrize(("told", "cause"), [("OOMKilled", "container_memory_limit"), ("Init:OOMKilled", "init_container_memory"), ("CrashLoopBackOff", "unknown")])
+def test_status_in_a_list_of_pods_is_possible_at_most(told: str, cause: str) -> None:
+    found = diagnose({"node_readings.txt": f"$ kubectl get pods\nNAME     READY   STATUS      RESTARTS      AGE\nchat-0   0/1     {told}   4 (30s ago)   5m\n"})
+    assert (found.cause, found.certainty) == (cause, Certainty.POSSIBLE)
+    assert told in found.summary.en or cause != "unknown"
+
+
+def test_events_of_a_file_rule_over_a_paste_of_events() -> None:
+    table = "$ kubectl get events\nLAST SEEN   TYPE      REASON    OBJECT       MESSAGE\n5m   Warning   Evicted   pod/chat-0   The node was low on resource: ephemeral-storage.\n"
+    given = {"events.json": events(event("Evicted", "The node was low on resource: memory. "))}
+    assert diagnose({"node_readings.txt": table}).cause == "evicted_other"
+    assert diagnose({"node_readings.txt": table, **given}).cause == "evicted_for_memory"

@@ -128,3 +128,26 @@ def test_kill_at_the_end_of_a_log_that_does_not_fit_keeps_its_line() -> None:
     assert kill.place is not None
     assert kill.place.line == 150_004
     assert [gap.reason for gap in reading.gaps] == ["only its last 64 MiB were read"]
+
+
+EVENT_TABLE = (
+    "$ kubectl get events -n llm\n"
+    "LAST SEEN   TYPE      REASON      OBJECT       MESSAGE\n"
+    "8m          Normal    Pulled      pod/chat-0   Container image already present on machine\n"
+    "5m (x3 over 9m)   Warning   Evicted   pod/chat-0   The node was low on resource: memory. Threshold quantity: 100Mi, available: 60Mi.\n"
+    "4m          Warning   SystemOOM   node/node-1  System OOM encountered, victim process: python3, pid: 4\n"
+)
+
+
+def test_table_of_events_among_other_outputs_is_read_at_its_lines() -> None:
+    facts = {fact.name: fact for fact in node_readings.read(EVENT_TABLE.encode(), "node_readings.txt").facts}
+    kinds = {fact.value: fact.place.line for name, fact in facts.items() if name.startswith("events.") and name.endswith(".kind") and fact.place}
+    assert kinds == {"evicted": 4, "system-oom": 5}
+
+
+def test_list_of_pods_tells_the_one_that_is_not_well() -> None:
+    text = "$ kubectl get pods\nNAME     READY   STATUS      RESTARTS      AGE\nweb-0    1/1     Running     0             9d\nchat-0   0/1     OOMKilled   4 (30s ago)   5m\n"
+    facts = {fact.name: fact for fact in node_readings.read(text.encode(), "node_readings.txt").facts}
+    assert facts["listing.pod_status"].value == "OOMKilled"
+    assert facts["listing.pod_status"].place is not None
+    assert facts["listing.pod_status"].place.line == 4
