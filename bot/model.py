@@ -473,6 +473,7 @@ class Operation:
     aftercare_until: datetime | None = None  # a verified change is watched until then
     lives: tuple[Life, ...] | None = None  # when that began
     aftermath: Outcome | None = None  # what that came to: verified (nothing happened), or failed
+    there: tuple[str, ...] = ()  # UIDs of the pods of another template than the one that is written, right before the first write (`remediation.pods_there`)
     measured: tuple[Measured, ...] = ()  # right before the first write, where there is a metrics server
 
 

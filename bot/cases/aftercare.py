@@ -28,7 +28,7 @@ def aftercare(desk: Desk, case_id: str) -> None:
     if changed:
         _turned(desk, case, operation, changed_words(changed), differences=changed)
         return
-    look = desk.engine.observe(plan, reader)
+    look = desk.engine.observe(plan, reader, operation.there)
     lives = desk.engine.lives(plan, look.new_pods, reader)
     hurt = None if operation.lives is None else _hurt(operation.lives, lives)
     if hurt is not None:

@@ -3,7 +3,7 @@
 Named in one place, so that the use-cases read as sentences and a test can put a simple world under them. It holds no logic.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -76,7 +76,8 @@ class Engine:
     carried_out: Callable[[Operation, ClusterReader], Operation]
     standing: Callable[[Operation, ClusterReader], tuple[Difference, ...]]
     lives: Callable[[Remediation, Sequence[str], ClusterReader], tuple[Life, ...]]
-    observe: Callable[[Remediation, ClusterReader], Rollout]
+    pods_there: Callable[[Remediation, ClusterReader], tuple[str, ...]]
+    observe: Callable[[Remediation, ClusterReader, Collection[str]], Rollout]
     judge: Callable[[Remediation, Diagnosis | None, Diagnosis | None, Rollout, datetime], Outcome]
     measure: Measure
     compare: Callable[[Sequence[Measured], Sequence[Measured]], Compared]
@@ -109,6 +110,7 @@ def real(hands: NodeHands | None = None, servers: Mapping[str, Any] | None = Non
         carried_out=carried_out,
         standing=standing,
         lives=lives,
+        pods_there=remediation.pods_there,
         observe=remediation.observe,
         judge=remediation.judge,
         measure=Measuring(servers or {}),

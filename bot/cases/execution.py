@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.cases.approval import check_again, differences_of
-from bot.cases.buttons import with_buttons
+from bot.cases.buttons import started, with_buttons
 from bot.cases.changed import voids
 from bot.cases.desk import Desk
 from bot.cases.ending import back
@@ -36,10 +36,12 @@ def _begin(desk: Desk, case: Case) -> Case:
     operation = case.operation
     why: Words | None = None
     changed: tuple[Difference, ...] = ()
+    there: tuple[str, ...] = ()
     if operation is None or not operation.approvals:
         raise Permanent(f"case {case.id} has nothing approved")
     try:
         check_again(desk, case, operation)
+        there = _there(desk, case, operation)
         desk.record_act(operation)
     except Refused as refused:
         why = Words(refused.key, refused.parameters)
@@ -57,11 +59,18 @@ def _begin(desk: Desk, case: Case) -> Case:
     def decide(newest: Case) -> Case:
         if newest.state is not State.APPROVED or newest.operation is None:
             return newest
-        return replace(move(newest, State.EXECUTING, BOT, "all checks passed again", now), operation=replace(newest.operation, started_at=now, measured=measured), trouble=None)
+        return replace(move(newest, State.EXECUTING, BOT, "all checks passed again", now), operation=replace(newest.operation, started_at=now, there=there, measured=measured), trouble=None)
 
     kept = desk.change(case.id, decide)
     desk.announce(kept)
     return kept
+
+
+def _there(desk: Desk, case: Case, operation: Operation) -> tuple[str, ...]:
+    """The pods that the rollout replaces. Those from before the change that an undo takes back are of the template that it restores, so they stay."""
+    plan = operation.remediation
+    done = started(case) if plan.direction == "undo" else None
+    return tuple(uid for uid in desk.engine.pods_there(plan, desk.reader(plan.target)) if done is None or uid not in done.there)
 
 
 def _measured(desk: Desk, case: Case, operation: Operation) -> tuple[Measured, ...]:

@@ -27,7 +27,7 @@ def watch(desk: Desk, case_id: str) -> None:
         desk.note("reverted", case, operation=operation.id, differences=[[one.path, one.before, one.now, one.who] for one in changed])
         stuck(desk, case_id, Words("reverted", {"by": changed[0].who, "path": changed[0].path}), changed)
         return
-    rollout = desk.engine.observe(plan, desk.reader(plan.target))
+    rollout = desk.engine.observe(plan, desk.reader(plan.target), operation.there)
     case = desk.change(case_id, lambda newest: _seen(newest, operation, rollout))
     if rollout.done:
         _through(desk, case, now)
@@ -82,7 +82,7 @@ def verify(desk: Desk, case_id: str) -> None:
     if case.state is not State.VERIFYING or operation is None:
         return
     plan = operation.remediation
-    rollout = desk.engine.observe(plan, desk.reader(plan.target))
+    rollout = desk.engine.observe(plan, desk.reader(plan.target), operation.there)
     changed = desk.engine.standing(operation, desk.reader(plan.target))
     if changed:
         conclude(desk, case_id, operation.id, Outcome(Verdict.FAILED, changed_words(changed), desk.clock.now()), rollout)
@@ -102,11 +102,15 @@ def _over(desk: Desk, operation: Operation) -> bool:
 
 def look(desk: Desk, plan: Remediation, rollout: Rollout) -> Diagnosis | None:
     """The diagnosis of the newest pod; None when there is none to look at (an undo is judged by what was put back)."""
-    if plan.direction == "undo" or not rollout.new_pods:
+    target = plan.target
+    alone = not target.pod and not target.node and target.workload is not None  # a serving endpoint: it has no pods, and is looked at itself
+    if plan.direction == "undo" or not (alone or rollout.new_pods):
         return None
-    pod, target = rollout.new_pods[0], plan.target
-    query = TargetQuery(f"{target.namespace}/{pod}", "pod", pod, target.namespace, target.cluster, target.container or None)
     try:
+        if alone:
+            return diagnose(desk, target, Frames(desk, None, desk.clock))
+        pod = rollout.new_pods[0]
+        query = TargetQuery(f"{target.namespace}/{pod}", "pod", pod, target.namespace, target.cluster, target.container or None)
         found = desk.engine.locate(query, {target.cluster: desk.reader(target)})
         return diagnose(desk, found, Frames(desk, None, desk.clock))
     except (UserError, Permanent):  # gone again, or not readable: the judge says that it could not be verified

@@ -6,7 +6,8 @@
     digest_of(remediation)                                                  -> must equal `remediation.digest`, else the plan was altered
     dry_run(remediation, writer)                                            -> every step as a server-side dry run
     execute_step(remediation, index, operation id, writer)                  -> one step, once; call again after Temporary or a crash
-    observe(remediation, reader)                                            -> Rollout, one look
+    pods_there(remediation, reader)                                         -> the UIDs of the pods, right before the first step
+    observe(remediation, reader, those UIDs)                                -> Rollout, one look
     judge(remediation, before, after, rollout, now)                         -> Outcome, pure
 
 Steps run in order. One with `after_rollout` runs when the rollout of those before it is done; sooner it raises Temporary and nothing is sent.
@@ -18,8 +19,8 @@ from bot.remediation.bound import OPERATION, Changed, differences
 from bot.remediation.canonical import digest_of
 from bot.remediation.execute import dry_run, execute_step
 from bot.remediation.judge import judge
-from bot.remediation.observe import observe
+from bot.remediation.observe import observe, pods_there
 from bot.remediation.plan import plan
 from bot.remediation.undo import plan_undo
 
-__all__ = ["OPERATION", "Changed", "differences", "digest_of", "dry_run", "execute_step", "judge", "observe", "plan", "plan_undo"]
+__all__ = ["OPERATION", "Changed", "differences", "digest_of", "dry_run", "execute_step", "judge", "observe", "plan", "plan_undo", "pods_there"]

@@ -132,9 +132,3 @@ KINDS: Mapping[str, Kind] = {
         "serving.kserve.io", _llm, lambda name: f"app.kubernetes.io/name={name},app.kubernetes.io/part-of=llminferenceservice", _replicas
     ),
 }  # fmt: skip
-
-
-def written_at(body: Mapping[str, Any], manager: str) -> str:
-    """When this manager last changed the object itself, as Kubernetes writes times; "" when it never did."""
-    entries = metadata(body).get("managedFields") or []
-    return max((str(one.get("time", "")) for one in entries if one.get("manager") == manager and not one.get("subresource")), default="")

@@ -3,18 +3,18 @@
 Reads only. It never waits; whoever watches calls it again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
-from bot.remediation import kinds, orphan_segments, ray_serve, scheduled_restart, stray_process
-from bot.remediation.bound import FIELD_MANAGER, OPERATION, read
+from bot.remediation import endpoint, kinds, orphan_segments, ray_serve, scheduled_restart, stray_process
+from bot.remediation.bound import OPERATION, read
 from bot.remediation.paste import clean
 from bot.remediation.pointer import MISSING, get
-from bot.remediation.shape import rolls, shape_of
+from bot.remediation.shape import ENDPOINT, rolls, shape_of
 from bot.remediation.workload import (
     Workload,
     condition,
@@ -50,17 +50,22 @@ class _Look:
     settled: bool
 
 
-def observe(remediation: Remediation, reader: ClusterReader, *, now: datetime | None = None, deadline: timedelta = DEADLINE) -> Rollout:
-    """The rollout of the plan's object as it is now. Raises NotFound when the object is gone, Forbidden, Temporary."""
+def observe(
+    remediation: Remediation, reader: ClusterReader, there: Collection[str] = (), *, now: datetime | None = None, deadline: timedelta = DEADLINE
+) -> Rollout:
+    """The rollout of the plan's object as it is now. `there`: the UIDs of the pods before the first write (`pods_there`), for kinds whose pods do not say of
+    which template they are. Raises NotFound when the object is gone, Forbidden, Temporary."""
     moment = now or datetime.now(UTC)
     if remediation.action == scheduled_restart.NAME:
         done = scheduled_restart.is_there(remediation, reader) == (remediation.direction == "apply")
         return Rollout(1, int(done), int(done), done)
     if remediation.action in (stray_process.NAME, orphan_segments.NAME):
         return Rollout(1, 1, 1, done=True)  # the step itself says whether it is gone
+    if remediation.object.kind == ENDPOINT:
+        return endpoint.observe(remediation, reader)
     if remediation.object.kind == "Node":
         return _written_there(remediation, reader)
-    look = _look(remediation, reader)
+    look = _look(remediation, reader, there)
     ready = sum(1 for pod in look.new if serves(pod, moment, STEADY))
     names = tuple(str(metadata(pod)["name"]) for pod in look.new)
     done = look.settled and ready >= look.wanted and not _in_the_way(remediation, look)
@@ -78,21 +83,35 @@ def _written_there(remediation: Remediation, reader: ClusterReader) -> Rollout:
     return Rollout(1, int(done), int(done), done)
 
 
-def _look(remediation: Remediation, reader: ClusterReader) -> _Look:
+def pods_there(remediation: Remediation, reader: ClusterReader) -> tuple[str, ...]:
+    """The UIDs of the pods as they are right before the first write, for `observe`; empty for kinds whose pods say of which template they are."""
+    kind = remediation.object.kind
+    if kind not in (*kinds.KINDS, "DaemonSet"):
+        return ()
+    return tuple(str(metadata(pod)["uid"]) for pod in _of_template(remediation, read(remediation.object, reader), reader)[1])
+
+
+def _of_template(remediation: Remediation, body: Json, reader: ClusterReader) -> tuple[Workload, list[Json]]:
+    kind = remediation.object.kind
+    workload = Workload(remediation.object, body, *shape_of(kind, remediation.bound.container))
+    return workload, pods(body, kind, reader) if kind == "DaemonSet" else kinds.of_template(workload, kinds.pods(body, kind, reader))
+
+
+def _look(remediation: Remediation, reader: ClusterReader, there: Collection[str]) -> _Look:
     kind = remediation.object.kind
     if kind == "StatefulSet":
         return _stateful_set(remediation, reader)
-    return _deployment(remediation, reader) if kind == "Deployment" else _by_time(remediation, reader)
+    return _deployment(remediation, reader) if kind == "Deployment" else _by_what_was_there(remediation, reader, there)
 
 
-def _by_time(remediation: Remediation, reader: ClusterReader) -> _Look:
-    """Kinds whose pods do not say of which template they are: new are those that were made after our write."""
+def _by_what_was_there(remediation: Remediation, reader: ClusterReader, there: Collection[str]) -> _Look:
+    """Kinds whose pods do not say of which template they are: new are those that were not there before our write. No clock is asked: those of two API servers,
+    which stamp the pods and the write, need not agree."""
     body, kind = read(remediation.object, reader), remediation.object.kind
-    workload = Workload(remediation.object, body, *shape_of(kind, remediation.bound.container))
-    found = pods(body, kind, reader) if kind == "DaemonSet" else kinds.of_template(workload, kinds.pods(body, kind, reader))
+    workload, found = _of_template(remediation, body, reader)
     in_place = _in_place(remediation)
-    since = kinds.written_at(body, FIELD_MANAGER) if _makes_pods(remediation, body) else ""
-    new = [pod for pod in found if (str(metadata(pod).get("creationTimestamp", "")) >= since) and not is_terminating(pod)]
+    old = frozenset(there) if _makes_pods(remediation, body) else frozenset()
+    new = [pod for pod in found if metadata(pod).get("uid") not in old and not is_terminating(pod)]
     wanted = _daemons(remediation, body) if kind == "DaemonSet" else kinds.KINDS[kind].wanted(workload)
     settled = observed(body) and (not in_place or _applications_run(body))
     return _Look(body, wanted, _newest_first(new), tuple(pod for pod in found if pod not in new), settled)

@@ -12,7 +12,7 @@ from bot.clients.kubernetes_reader import KubernetesReader
 from bot.clients.kubernetes_writer import KubernetesWriter
 from bot.errors import Temporary
 from bot.model import ObjectRef, Remediation, Rollout, Target
-from bot.remediation import dry_run, execute_step, observe
+from bot.remediation import dry_run, execute_step, observe, pods_there
 from bot.remediation.workload import is_ready
 from bot.sandbox.behaviours import ANNOTATION
 from bot.sandbox.kubelet.machine import machine
@@ -81,6 +81,7 @@ class Place:
     def carry_out(self, remediation: Remediation, name: str) -> Rollout:
         """Dry run, every step in its time, until the rollout is done."""
         dry_run(remediation, self.writer)
+        self.there = pods_there(remediation, self.reader)
         for index, step in enumerate(remediation.steps):
             if step.after_rollout:
                 self.wait(remediation)
@@ -94,7 +95,7 @@ class Place:
         return planned(self.reader, wanted, target, now=datetime.now(UTC))
 
     def wait(self, remediation: Remediation) -> Rollout:
-        return until(lambda: found if (found := observe(remediation, self.reader)).done else None)
+        return until(lambda: found if (found := observe(remediation, self.reader, self.there)).done else None)
 
 
 def restarts(pod: dict[str, Any]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.model import ObjectRef, StepKind, Target
-from bot.remediation import execute_step, observe, plan_undo
+from bot.remediation import execute_step, observe, plan_undo, pods_there
 from bot.remediation.bound import FIELD_MANAGER
 from tests.remediation.plans import handed_out, new_id, operation, planned, recommendation
 from tests.remediation.shelf import ShelfReader, container, node, pod, workload
@@ -214,12 +214,13 @@ def test_the_pods_stay_new_when_the_strategy_goes_back_after_the_rollout() -> No
     execute_step(plan, 0, "op-1", here.writer())
     undo = plan_undo(operation(plan), here, new_id=new_id)
     assert [step.after_rollout for step in undo.steps] == [False, True]
-    for index, (written, made) in enumerate([("2026-11-30T10:00:00Z", "2026-11-30T10:00:05Z"), ("2026-11-30T10:05:00Z", "2026-11-30T10:00:05Z")]):
+    there = pods_there(undo, here)
+    execute_step(undo, 0, "op-2", here.writer())
+    assert not observe(undo, here, there).done
+    here.edit("Pod", "chat-0", lambda one: one["metadata"].update(uid="another"))
+    for index in (1, 1):
+        assert observe(undo, here, there).done
         execute_step(undo, index, "op-2", here.writer())
-        entries = [{"manager": FIELD_MANAGER, "time": written}]
-        here.edit("InferenceService", "chat", lambda one, entries=entries: one["metadata"].update(managedFields=entries))  # type: ignore[misc]
-        here.edit("Pod", "chat-0", lambda one, made=made: one["metadata"].update(creationTimestamp=made))  # type: ignore[misc]
-        assert observe(undo, here).done
 
 
 def daemon_set(**strategy: Any) -> dict[str, Any]:
@@ -237,10 +238,27 @@ def test_a_daemon_set_needs_a_deletion_only_with_on_delete(kind: str, deletes: i
     assert len([step for step in plan.steps if step.kind is StepKind.DELETE_POD]) == deletes
 
 
-def test_the_pods_of_a_daemon_set_are_new_when_made_after_the_write() -> None:
+def test_the_pods_of_a_daemon_set_are_new_when_they_were_not_there_before_the_write() -> None:
     here = shelf(daemon_set(type="RollingUpdate"), {}, ready=True)
     plan = planned(here, at=at("DaemonSet"))
-    here.edit("DaemonSet", "chat", lambda body: body["metadata"].update(managedFields=[{"manager": FIELD_MANAGER, "time": "2026-11-30T10:00:00Z"}]))
-    assert not observe(plan, here).done
-    here.edit("Pod", "chat-0", lambda body: body["metadata"].update(creationTimestamp="2026-11-30T10:00:05Z"))
-    assert observe(plan, here).done
+    there = pods_there(plan, here)
+    assert there == ("chat-0-uid",)
+    assert not observe(plan, here, there).done
+    here.edit("Pod", "chat-0", lambda body: body["metadata"].update(uid="another"))
+    assert observe(plan, here, there).done
+
+
+@pytest.mark.parametrize("made", ["2026-11-30T09:00:00Z", "2026-11-30T11:00:00Z"])
+def test_which_pods_are_new_asks_no_clock(made: str) -> None:
+    """The stamps of pods and of our write come from API servers whose clocks need not agree."""
+    body = custom("LeaderWorkerSet", {"replicas": 1, "leaderWorkerTemplate": {"size": 1, "workerTemplate": {"spec": {"containers": [container()]}}}})
+    labels = {"leaderworkerset.sigs.k8s.io/name": "chat", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
+    here = shelf(body, labels, ready=True)
+    plan = planned(here, at=at("LeaderWorkerSet"))
+    there = pods_there(plan, here)
+    execute_step(plan, 0, "op-1", here.writer())
+    here.edit("LeaderWorkerSet", "chat", lambda one: one["metadata"].update(managedFields=[{"manager": FIELD_MANAGER, "time": "2026-11-30T10:00:00Z"}]))
+    here.edit("Pod", "chat-0", lambda one: one["metadata"].update(creationTimestamp=made))
+    assert not observe(plan, here, there).done
+    here.edit("Pod", "chat-0", lambda one: one["metadata"].update(uid="another"))
+    assert observe(plan, here, there).done

@@ -7,7 +7,7 @@ ones do: what arrived there has arrived, also when the bot never learned of it.
 import itertools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class OutsideWorld(SmallWorld):
                 connection.execute("UPDATE value SET value = ?", (remediation.steps[index].patch[0]["value"],))
         self.pause()
 
-    def observe(self, remediation: Remediation, reader: Any) -> Rollout:
+    def observe(self, remediation: Remediation, reader: Any, there: Collection[str]) -> Rollout:
         self.pause()
         return self.rollout
 

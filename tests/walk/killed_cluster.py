@@ -133,7 +133,7 @@ class ClusterRound:
 
     def _next(self, case: Case, *, waits: bool) -> None:
         if case.state is State.DIAGNOSED and not case.operations:
-            self._click(JO, case, "apply")
+            self._click(JO, case, "apply" if any(one.verb == "apply" for one in case.buttons) else "retry")  # it was looked at while it had just begun anew
         elif case.state is State.AWAITING_APPROVAL:
             self._click(WEI, case, "approve")
         elif case.state is State.VERIFIED and not (waits and case.operation is not None and case.operation.aftermath is None):

@@ -209,3 +209,13 @@ def test_a_refusal_of_a_step_that_another_worker_has_sent_does_not_stop_it(tmp_p
 
     stage.world.on_call = refused
     assert stage.click(WEI, case, "approve").state is State.VERIFIED
+
+
+def test_the_pods_that_are_there_before_the_first_write_are_not_the_new_ones(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(pods=[("a", "b"), ("b", "c")]))
+    case = stage.approved()
+    assert set(stage.world.left_out) == {("a", "b")}
+    stage.world.left_out.clear()
+    stage.click(JO, case, "undo")
+    stage.click(WEI, case, "approve")
+    assert set(stage.world.left_out) == {("c",)}  # b is of the template that comes back, so it stays

@@ -4,7 +4,7 @@ Named fakes that keep the ports' contracts, and can be told to fail. The store a
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -233,6 +233,8 @@ class SmallWorld:
     progress: tuple[str, ...] = ()
     on_call: Callable[[str], None] = lambda _name: None
     throttled: list[float | None] = field(default_factory=list)  # what the metrics say, one after the other; nothing: there are none
+    pods: list[tuple[str, ...]] = field(default_factory=list)  # UIDs that are there before the first write, one operation after the other
+    left_out: list[tuple[str, ...]] = field(default_factory=list)  # those that a look at the rollout is told of
     asked_of: list[tuple[tuple[str, ...], timedelta]] = field(default_factory=list)  # of which pods, over which time
 
     def _call(self, name: str) -> None:
@@ -325,8 +327,13 @@ class SmallWorld:
         self._call("lives")
         return self.now_alive
 
-    def observe(self, remediation: Remediation, reader: Any) -> Rollout:
+    def pods_there(self, remediation: Remediation, reader: Any) -> tuple[str, ...]:
+        self._call("pods_there")
+        return self.pods.pop(0) if self.pods else ()
+
+    def observe(self, remediation: Remediation, reader: Any, there: Collection[str]) -> Rollout:
         self._call("observe")
+        self.left_out.append(tuple(there))
         return self.rollout
 
     def judge(self, remediation: Remediation, before: Diagnosis | None, after: Diagnosis | None, rollout: Rollout, now: datetime) -> Outcome:
@@ -342,7 +349,7 @@ class SmallWorld:
 
     def engine(self) -> Engine:
         return Engine(
-            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.observe, self.judge,
+            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.pods_there, self.observe, self.judge,
             self.measure, compare,
         )  # fmt: skip
 
