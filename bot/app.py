@@ -16,6 +16,8 @@ from bot.audit import AuditTrail, load_key
 from bot.cases import Cases, Timings
 from bot.cases.engine import real
 from bot.clients import kubernetes_config
+from bot.clients.databricks import DatabricksReader, Workspace
+from bot.clients.databricks_writer import DatabricksWriter
 from bot.clients.kubernetes_writer import KubernetesWriter
 from bot.clients.own_folder import OwnFolder
 from bot.clients.pagerduty import PagerDuty
@@ -146,10 +148,18 @@ class Application:
         self.queue = SqliteQueue(database, self.clock, workers=settings.workers, lease_s=settings.timings.lease_s)
         key = load_key(settings.data_dir / "audit.key", settings.audit_key.get_secret_value())
         self.audit = AuditTrail(settings.data_dir / "audit.jsonl", key, self.clock, self.store, redact)
-        self.readers: Mapping[str, ClusterReader] = {one.name: kubernetes_config.reader(one, commands.in_pod) for one in settings.clusters}
+        self.readers: Mapping[str, ClusterReader] = {
+            **{one.name: kubernetes_config.reader(one, commands.in_pod) for one in settings.clusters},
+            **{one.name: DatabricksReader(Workspace(one.name, one.host, one.token_file)) for one in settings.databricks},
+        }
         hands = self._hands()
         self.writers: Mapping[str, ClusterWriter] = {
-            one.name: KubernetesWriter(one.name, kubernetes_config.api_client(one.write), hands) for one in settings.clusters if one.write is not None
+            **{one.name: KubernetesWriter(one.name, kubernetes_config.api_client(one.write), hands) for one in settings.clusters if one.write is not None},
+            **{
+                one.name: DatabricksWriter(Workspace(one.name, one.host, one.write_token_file))
+                for one in settings.databricks
+                if one.write_token_file is not None
+            },
         }
         self._slack = self._slack_parts()
         self.cases = Cases(

@@ -42,7 +42,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class TargetQuery:
-    """What somebody typed or an alert named, before it is found. `kind`: pod | workload | node | unknown."""
+    """What somebody typed or an alert named, before it is found. `kind`: pod | workload | node | unknown (a serving endpoint is a workload)."""
 
     text: str
     kind: str = "pod"
@@ -94,7 +94,8 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was found. Names of a node target: `pod` is empty. `workload` is the object that a person edits."""
+    """What was found. Names of a node target: `pod` is empty. `workload` is the object that a person edits. Of a serving endpoint there is nothing
+    but that object; `container` is the served entity."""
 
     cluster: str
     namespace: str
@@ -106,4 +107,6 @@ class Target:
     gpus: int = 0
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.pod}" if self.pod else f"node/{self.node}"
+        if self.pod:
+            return f"{self.namespace}/{self.pod}"
+        return f"endpoint/{self.workload.name}" if self.workload is not None and not self.node else f"node/{self.node}"

@@ -146,6 +146,15 @@ class ClusterSettings(Section):
     prometheus: PrometheusSettings | None = Field(default=None, description="its metrics server: url, token_file, ca, labels, timeout_s; empty: metrics are not looked at")
 
 
+class DatabricksSettings(Section):
+    """One Databricks workspace with model serving; people name it like a cluster."""
+
+    name: str = Field(description="how people name it: --cluster NAME")
+    host: str = Field(description="its address, as in https://my-workspace.cloud.databricks.com")
+    token_file: Path = Field(description="file with the reading token (CAN VIEW on the endpoints); read at each request")
+    write_token_file: Path | None = Field(default=None, description="file with the writing token, of another service principal; empty: nothing can be changed")
+
+
 class SshSettings(Section):
     """SSH to nodes, for the kernel log and nvidia-smi."""
 
@@ -229,7 +238,7 @@ class PolicySettings(Section):
     """Who may do what, where, until when."""
 
     read: tuple[ReadRule, ...] = Field(default=(), description="who may look at which clusters and namespaces; empty: slack.channels may look at all")
-    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period, set_replicas, schedule_restart, cordon_node, stop_process, drop_shared_memory; empty: read-only")
+    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period, set_replicas, schedule_restart, cordon_node, stop_process, drop_shared_memory, set_workload_size, set_scale_to_zero (the last two, and set_environment_variable, of Databricks endpoints); empty: read-only")
     approvers: tuple[ApproverRule, ...] = Field(default=(), description="who may approve: groups, people, and for what: actions, clusters, namespaces; count: how many it takes; empty: nobody")
     approval_channels: WordList = Field(default=(), description="channels in which an approval counts; empty: slack.channels")
     namespaces: WordList = Field(default=("*",), description="namespaces in which something may be changed")
@@ -284,15 +293,21 @@ class Settings(Section):
     slack: SlackSettings = SlackSettings()
     pagerduty: PagerDutySettings = PagerDutySettings()
     clusters: tuple[ClusterSettings, ...] = Field(default=(), description="the clusters; each has name, read, write, default, prometheus")
+    databricks: tuple[DatabricksSettings, ...] = Field(default=(), description="Databricks workspaces; each has name, host, token_file, write_token_file")
     ssh: SshSettings = SshSettings()
     policy: PolicySettings = PolicySettings()
     timings: TimingSettings = TimingSettings()
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        names = [cluster.name for cluster in self.clusters]
+        names = [*(one.name for one in self.clusters), *(one.name for one in self.databricks)]
         if len(set(names)) != len(names):
             raise ValueError("clusters: two clusters have the same name")
+        for workspace in self.databricks:
+            if not re.fullmatch(r"(https://)?[A-Za-z0-9.-]+(:\d{1,5})?/?|http://127\.0\.0\.1:\d{1,5}", workspace.host):
+                raise ValueError(f"databricks: {workspace.name}: host should be the workspace's address, as in https://my-workspace.cloud.databricks.com")
+            if workspace.write_token_file == workspace.token_file:
+                raise ValueError(f"databricks: {workspace.name}: write_token_file is the same file as token_file; writing needs an account of its own")
         for cluster in self.clusters:
             if cluster.write is not None and cluster.write == cluster.read:
                 raise ValueError(f"clusters: {cluster.name}: write has the same credentials as read; writing needs an account of its own")

@@ -1,6 +1,6 @@
 """The grammar of `/oom ...`: text in, a Command out. It knows no chat platform, only what chat clients do to what people type.
 
-    check TARGET [-n NAMESPACE] [--cluster NAME] [--container NAME]      TARGET: pod, namespace/pod, deploy/name, sts/name, node/name
+    check TARGET [-n NAMESPACE] [--cluster NAME] [--container NAME]      TARGET: pod, namespace/pod, deploy/name, sts/name, node/name, endpoint/name
     help | status | history [COUNT] | freeze | unfreeze
 """
 
@@ -20,7 +20,7 @@ VERBS = ("check", "help", "status", "history", "freeze", "unfreeze")
 LONGEST, HISTORY, MOST_HISTORY = 1000, 10, 50
 
 _OPTIONS = {"n": "namespace", "namespace": "namespace", "cluster": "cluster", "c": "container", "container": "container"}
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:@-]{0,251}[A-Za-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._:@-]{0,251}[A-Za-z0-9])?")
 _LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 _QUOTES = str.maketrans(dict.fromkeys("\"'`“”„‟‘’‚‛«»‹›「」『』", ""))
 _DASHES = str.maketrans({"—": "--", "―": "--", "–": "-", "−": "-", "‐": "-", "‑": "-", "‒": "-"})

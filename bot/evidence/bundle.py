@@ -17,7 +17,7 @@ from bot.model import Bundle, BundleFile, Gap
 
 NAMES = (
     "bundle.json", "pod.json", "events.json", "container.log", "previous.log", "kernel.log", "nvidia-smi.txt", "ray_status.txt", "node_readings.txt", "args.txt",
-    "node.json", "workload.json", "describe.txt",
+    "node.json", "workload.json", "describe.txt", "endpoint.json",
 )  # fmt: skip
 _SUFFIXES = ("", ".gz", ".zst")
 MAX_LOGS = 64  # files under logs/ that are read

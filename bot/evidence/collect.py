@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.errors import Forbidden, NotFound, WorldError
-from bot.evidence import gpu, node
+from bot.evidence import endpoint, gpu, node
 from bot.evidence.commands import memory, ray
 from bot.evidence.commands.command import known_parameters
 from bot.evidence.pod import Container, containers, owners
@@ -106,7 +106,9 @@ class _World:
 
 
 def _first(world: _World) -> list[_Probe]:
-    """Pod and node: what all others need to know."""
+    """Pod and node: what all others need to know. Of an endpoint all there is."""
+    if endpoint.is_endpoint(world.target):
+        return [_Probe(*one) for one in endpoint.probes(world.target, world.reader, world.desk)]
     probes = [_Probe("node", ("node.json",), lambda: _read_node(world))] if world.target.node else []
     if world.target.pod:
         probes.insert(0, _Probe("pod", ("pod.json", "args.txt"), lambda: _read_pod(world)))
@@ -114,6 +116,8 @@ def _first(world: _World) -> list[_Probe]:
 
 
 def _second(world: _World) -> list[_Probe]:
+    if endpoint.is_endpoint(world.target):
+        return []
     probes = [_Probe("events", ("events.json",), lambda: _read_events(world))]
     if world.target.pod:
         if world.pod:

@@ -1,6 +1,6 @@
 """From what somebody typed or an alert named to one Target, or an error that lists the candidates. Nothing is guessed: of several none is picked.
 
-`query` understands a word (`pod-x`, `ns/pod`, `deploy/name`, `sts/name`, `node/name`); `locate` finds it on the clusters. Of a
+`query` understands a word (`pod-x`, `ns/pod`, `deploy/name`, `sts/name`, `node/name`, `endpoint/name`); `locate` finds it on the clusters. Of a
 workload's pods it takes the one that failed last. It reads names and owners only; evidence is `collect`'s.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bot.errors import BadInput, Forbidden, NotFound, TargetAmbiguous, TargetNotFound, WorldError
+from bot.evidence import endpoint
 from bot.evidence.pod import failed_last, owners
 from bot.evidence.server import container_of, gpus, server_container
 from bot.model import ObjectRef, Target, TargetQuery
@@ -19,19 +20,21 @@ from bot.ports import ClusterReader, Json
 MANY = 20_000  # pods of a cluster that are looked at for a prefix
 SHOWN = 10  # candidates that are listed
 
-FORM = "give a pod (`pod-x` or `namespace/pod-x`), a workload (`deploy/name`, `sts/name`) or a node (`node/name`)"
+FORM = "give a pod (`pod-x` or `namespace/pod-x`), a workload (`deploy/name`, `sts/name`), a node (`node/name`) or a Databricks endpoint (`endpoint/name`)"
 
+_ENDPOINT = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|[a-z0-9][a-z0-9.-]{0,250}-", re.IGNORECASE)  # a prefix may end with a dash
 _KINDS = {
     "deploy": "Deployment", "deployment": "Deployment", "deployments": "Deployment", "deployment.apps": "Deployment",
     "sts": "StatefulSet", "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "statefulset.apps": "StatefulSet",
     "ds": "DaemonSet", "daemonset": "DaemonSet", "daemonsets": "DaemonSet", "rs": "ReplicaSet", "replicaset": "ReplicaSet", "replicasets": "ReplicaSet",
     "job": "Job", "jobs": "Job", "lws": "LeaderWorkerSet", "leaderworkerset": "LeaderWorkerSet", "raycluster": "RayCluster", "rayservice": "RayService",
+    "endpoint": endpoint.KIND, "endpoints": endpoint.KIND, "serving-endpoint": endpoint.KIND,
     "isvc": "InferenceService", "inferenceservice": "InferenceService", "llmisvc": "LLMInferenceService", "llminferenceservice": "LLMInferenceService",
 }  # fmt: skip
 _SHORT = {"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Job": "job"}
 _API = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1", "Job": "batch/v1",
-        "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "RayCluster": "ray.io/v1", "RayService": "ray.io/v1",
+        endpoint.KIND: endpoint.VERSION, "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "RayCluster": "ray.io/v1", "RayService": "ray.io/v1",
         "InferenceService": "serving.kserve.io/v1beta1", "LLMInferenceService": "serving.kserve.io/v1alpha1"}  # fmt: skip
 _LABELS = {
     "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/name={}",
@@ -54,6 +57,8 @@ def query(word: str, namespace: str | None = None, cluster: str | None = None, c
             raise BadInput(f"{word[:80]!r} names the namespace {inner!r}, but {namespace!r} was given too")
         namespace = inner
     kind, name = (parts[0].lower(), parts[1]) if len(parts) == 2 else ("pod", parts[0])
+    if _KINDS.get(kind) == endpoint.KIND:
+        return _of_endpoint(word, name, namespace, cluster, container)
     for label, value in (("name", name), ("namespace", namespace), ("container", container)):
         if value is not None and not _NAME.fullmatch(value):
             raise BadInput(f"{value[:80]!r} cannot be the {label} of anything in Kubernetes: {FORM}")
@@ -64,6 +69,15 @@ def query(word: str, namespace: str | None = None, cluster: str | None = None, c
     if kind not in _KINDS:
         raise BadInput(f"{kind[:40]!r} is no kind that can be checked: {FORM}")
     return TargetQuery(word, "workload", name, namespace, cluster, container, workload_kind=_KINDS[kind])
+
+
+def _of_endpoint(word: str, name: str, namespace: str | None, cluster: str | None, container: str | None) -> TargetQuery:
+    """A Databricks serving endpoint; `container` names a served entity."""
+    if namespace:
+        raise BadInput(f"{word[:80]!r}: an endpoint is in no namespace; `--cluster` names its workspace")
+    if not _ENDPOINT.fullmatch(name):
+        raise BadInput(f"{name[:80]!r} cannot be the name of a serving endpoint: letters, digits, dashes and underscores")
+    return TargetQuery(word, "workload", name, None, cluster, container, workload_kind=endpoint.KIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,8 @@ def locate(wanted: TargetQuery, clusters: Mapping[str, ClusterReader]) -> Target
     match = _one(wanted, kind, _search(wanted, kind, asked), asked)
     if kind == "Node":
         return Target(match.cluster, "", "", node=match.name)
+    if kind == endpoint.KIND:
+        return _endpoint(match, wanted)
     if "spec" not in match.item:  # found by a prefix, among names only
         match = replace(match, item=match.reader.get(_API.get(kind, "v1"), kind, match.namespace, match.name))
     if kind == "Pod":
@@ -125,6 +141,8 @@ def _search(wanted: TargetQuery, kind: str, clusters: Mapping[str, ClusterReader
         for cluster, reader in clusters.items():
             try:
                 found += [_Match(cluster, reader, item) for item in _named(wanted, kind, reader, exact)]
+            except NotFound:
+                continue  # a cluster that has no such kind has none of that name
             except WorldError as failed:
                 wrong.append(failed)
         if found:
@@ -211,6 +229,15 @@ def _elsewhere(wanted: TargetQuery, kind: str, clusters: Mapping[str, ClusterRea
                 if _named(wanted, other, reader, exact=True):
                     return f"; there is a {other} of that name: {form}/{wanted.name}"
     return ""
+
+
+def _endpoint(match: _Match, wanted: TargetQuery) -> Target:
+    body = match.reader.get(endpoint.VERSION, endpoint.KIND, "", match.name)
+    names = [str(one.get("name") or "") for one in body["status"]["entities"]]
+    if wanted.container and wanted.container not in names:
+        raise TargetNotFound(f"endpoint {match.name} serves no {wanted.container[:80]!r}; it serves {', '.join(names) or 'nothing'}", names)
+    ref = ObjectRef(endpoint.VERSION, endpoint.KIND, "", match.name, str(body["metadata"]["uid"]))
+    return Target(match.cluster, "", "", container=wanted.container or endpoint.failing(body), workload=ref)
 
 
 def _pod_of(match: _Match, kind: str) -> Json:

@@ -30,6 +30,7 @@ TELLS = {
     "node_readings.txt": "memory of the node and of the container",
     "ray_status.txt": "which resources Ray waits for",
     "args.txt": "the server's arguments",
+    "endpoint.json": "the state and the configuration of the endpoint",
 }
 
 

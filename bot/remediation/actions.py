@@ -12,6 +12,7 @@ from bot.ports import ClusterReader
 from bot.remediation import (
     cordon,
     cpu_limit,
+    endpoint,
     engine_argument,
     environment_variable,
     memory,
@@ -25,6 +26,7 @@ from bot.remediation import (
 )
 from bot.remediation.change import Change, Elsewhere
 from bot.remediation.engine_options import OPTIONS
+from bot.remediation.shape import ENDPOINT
 from bot.remediation.workload import Workload
 
 
@@ -53,7 +55,7 @@ ACTIONS: Mapping[str, Action] = {
         lambda workload, order, reader: engine_argument.change(workload, order.subject, order.value, order.direction, reader), "argument", tuple(OPTIONS)
     ),
     environment_variable.NAME: Action(
-        lambda workload, order, reader: environment_variable.change(workload, order.subject, order.value), "variable", tuple(environment_variable.ALLOWED)
+        lambda workload, order, reader: (endpoint.variable if workload.kind == ENDPOINT else environment_variable.change)(workload, order.subject, order.value), "variable", tuple(environment_variable.ALLOWED)
     ),
     memory.NAME: Action(lambda workload, order, reader: memory.change(workload, order.subject, order.value, order.direction, reader), "field", memory.FIELDS),
     cpu_limit.NAME: Action(lambda workload, order, reader: cpu_limit.change(workload, reader)),
@@ -63,6 +65,8 @@ ACTIONS: Mapping[str, Action] = {
     scheduled_restart.NAME: Action(lambda workload, order, reader: Change(())),  # makes an object of its own instead: see the planner
     stray_process.NAME: Action(lambda workload, order, reader: Change(())),  # changes nothing in the cluster: see the planner
     orphan_segments.NAME: Action(lambda workload, order, reader: Change(())),  # likewise
+    endpoint.SIZE: Action(lambda workload, order, reader: endpoint.size(workload, order.value)),
+    endpoint.ZERO: Action(lambda workload, order, reader: endpoint.scale_to_zero(workload, order.value)),
     timing.PROBE: Action(lambda workload, order, reader: timing.probe(workload, order.value)),
     timing.GRACE: Action(lambda workload, order, reader: timing.grace_period(workload, order.value)),
 }

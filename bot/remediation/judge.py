@@ -7,6 +7,8 @@ What cannot be told is said to be not verifiable, with the reason.
 from datetime import datetime
 
 from bot.model import Diagnosis, Outcome, Phase, Predicted, Remediation, Rollout, Text, Verdict
+from bot.remediation import endpoint
+from bot.remediation.shape import ENDPOINT
 from bot.units import show
 
 TOLERANCE = 0.05  # of the predicted cache: within it nothing is said
@@ -15,6 +17,8 @@ QUIET = ("healthy", "unknown", "")  # diagnoses of a new process that say nothin
 
 def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis | None, rollout: Rollout, now: datetime) -> Outcome:
     """The outcome. `before` is the diagnosis that led to the plan, `after` that of a new pod (None: it could not be made)."""
+    if remediation.object.kind == ENDPOINT:
+        return endpoint.judge(remediation, before, after, rollout, now)
     if remediation.object.kind == "Node" and rollout.done:
         return _node(remediation, now)
     if remediation.action == "schedule_restart" and rollout.done:

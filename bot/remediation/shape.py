@@ -10,6 +10,7 @@ from bot.remediation.workload import Shape
 NODE = Shape("/spec/none", "/spec/none", "", "/spec/none")  # a node has no template and no containers
 
 
+ENDPOINT = "ServingEndpoint"  # of a Databricks workspace: all of its configuration is bound, and the served entity stands in the container's place
 STRATEGY = "/spec/predictor/deploymentStrategy"
 
 
@@ -22,6 +23,8 @@ def shape_of(kind: str, container: str) -> tuple[int, Shape]:
     """The index in the list of containers and the shape, from the pointer of the container ("/spec/template/spec/containers/0")."""
     if kind == "Node":
         return 0, NODE
+    if kind == ENDPOINT:
+        return 0, Shape("/spec", "/spec", "", container)
     pod_spec, _, index = container.rpartition("/containers/")
     if not pod_spec:
         return 0, Shape(container.rpartition("/")[0], container.rpartition("/")[0], f"{container.rpartition('/')[0]}/annotations", container)

@@ -11,12 +11,12 @@ from typing import Any
 from bot.errors import BadInput
 from bot.model import Difference, Expectation, Operation, Remediation, Step, StepKind
 from bot.ports import ClusterReader
-from bot.remediation import orphan_segments, scheduled_restart, stray_process
+from bot.remediation import endpoint, orphan_segments, scheduled_restart, stray_process
 from bot.remediation.assemble import ANNOTATION, Draft, remediation
 from bot.remediation.bound import Changed, difference, read, template_difference, who
 from bot.remediation.change import Beside, Change, Edit, put
 from bot.remediation.pointer import MISSING, apply, get, under
-from bot.remediation.shape import STRATEGY, rolls, shape_of
+from bot.remediation.shape import ENDPOINT, STRATEGY, rolls, shape_of
 from bot.remediation.workload import Shape, Workload, metadata
 from bot.remediation.writes import Writes, look, needed
 
@@ -37,6 +37,8 @@ def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[
         return scheduled_restart.plan_undo(operation, reader, new_id)
     live = read(done.object, reader)
     _refuse_changed(done, live)
+    if done.object.kind == ENDPOINT:
+        return endpoint.undo(done, live, [_back(pointer, before, written(done), live) for pointer, before in reversed(list(done.before.items()))], reader, new_id)
     workload = Workload(done.object, live, *_place(done))
     beside = tuple(_beside(step, reader) for step in reversed(done.steps) if step.kind is StepKind.PATCH and step.object != done.object)
     edits = [_back(pointer, before, written(done), live) for pointer, before in reversed(list(done.before.items()))]

@@ -21,7 +21,7 @@ from bot.settings import Access, ClusterSettings, Settings
 def parser(name: str, description: str) -> argparse.ArgumentParser:
     """The options that both commands have."""
     options = argparse.ArgumentParser(prog=f"oombot {name}", description=description)
-    options.add_argument("target", metavar="TARGET", help="pod-x, namespace/pod-x, deploy/name, sts/name or node/name; a unique beginning is enough")
+    options.add_argument("target", metavar="TARGET", help="pod-x, namespace/pod-x, deploy/name, sts/name, node/name or endpoint/name; a unique beginning is enough")
     options.add_argument("-n", "--namespace", help="namespace (default: all that may be looked at)")
     options.add_argument("--cluster", help="cluster as oombot.yaml names it, else a context of the kubeconfig")
     options.add_argument("-c", "--container", help="the server's container, when it is not found by itself")
@@ -45,19 +45,31 @@ def find(asked: argparse.Namespace) -> Live:
 
     wanted = query(asked.target, asked.namespace, None, asked.container)  # before anything is read: a typing mistake costs no connection
     settings = Settings.load(asked.config)
-    clusters = readers(settings, asked.cluster)
+    clusters = readers(settings, asked.cluster, wanted.workload_kind)
     target = locate(wanted, clusters)
     if wanted.kind != "pod" or wanted.name != target.pod:
         print(f"{wanted.text} is {target}" + (f" ({target.workload}, container {target.container})" if target.pod else ""), file=sys.stderr)
     return Live(target, clusters[target.cluster], shells(settings), settings.timings.collect_budget_s)
 
 
-def readers(settings: Settings, named: str | None) -> Mapping[str, ClusterReader]:
-    """One reader a cluster: the named one, else the default one, else all."""
+def readers(settings: Settings, named: str | None, kind: str | None = None) -> Mapping[str, ClusterReader]:
+    """One reader a cluster: the named one, else the default one, else all. For a serving endpoint the Databricks workspaces."""
     from bot.clients import kubernetes_config
-    from bot.evidence import commands
+    from bot.evidence import commands, endpoint
 
+    if kind == endpoint.KIND:
+        return _workspaces(settings, named)
     return {cluster.name: kubernetes_config.reader(cluster, commands.in_pod) for cluster in _chosen(settings, named)}
+
+
+def _workspaces(settings: Settings, named: str | None) -> Mapping[str, ClusterReader]:
+    from bot.clients.databricks import DatabricksReader, Workspace
+
+    found = [one for one in settings.databricks if named is None or one.name == named]
+    if not found:
+        there = ", ".join(sorted(one.name for one in settings.databricks))
+        raise BadInput(f"no Databricks workspace {named!r}; there are: {there}" if there else "no Databricks workspace is configured: name `databricks` in oombot.yaml")
+    return {one.name: DatabricksReader(Workspace(one.name, one.host, one.token_file)) for one in found}
 
 
 def _chosen(settings: Settings, named: str | None) -> Sequence[ClusterSettings]:
