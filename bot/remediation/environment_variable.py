@@ -25,10 +25,16 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 _NEWER_NAME = {"PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_ALLOC_CONF"}
 
 
-def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
-    """The edit that sets the variable. Raises BadInput for a variable or a value that the bot does not write."""
+def written(variable: str, before: Any, value: Any) -> str:
+    """What the variable becomes. Raises BadInput for a variable or a value that the bot does not write."""
     if value not in ALLOWED.get(variable, ()):
         raise BadInput(f"{variable} is not set to {str(value)[:40]!r} by the bot; it may be {' or '.join(ALLOWED.get(variable, ('nothing',)))}")
+    return _merged(str(before or ""), str(value)) if ":" in str(value) else str(value)
+
+
+def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
+    """The edit that sets the variable. Raises BadInput for a variable or a value that the bot does not write."""
+    written(variable, None, value)
     entries = workload.container.get("env") or []
     name = _present_name(entries, variable)
     path = workload.container_pointer + join("env")
@@ -39,7 +45,7 @@ def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
     if "valueFrom" in entry:
         reason = Text(f"{name} is not written in the container itself.", f"{name} 不是直接写在容器里的。")
         return variable_value(workload, name, value, reason)
-    new = _merged(str(entry.get("value", "")), str(value)) if ":" in str(value) else str(value)
+    new = written(variable, entry.get("value", ""), value)
     if new == entry.get("value"):
         return Elsewhere(
             Text(f"The pod template already says {name}={new}; the pods only have to be started anew.", f"模板里已经是 {name}={new}；只需要重启 Pod。"), ""
