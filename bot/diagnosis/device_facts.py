@@ -22,6 +22,7 @@ OPTIONS = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "block_size", "enforce_eager", "cpu_offload_gb", "swap_space", "enable_lora",
     "limit_mm_per_prompt", "enable_sleep_mode", "distributed_executor_backend", "model", "load_format",
 )  # fmt: skip
+_ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
 _RENAMED = {"enable_chunked_prefill": "chunked_prefill", "enable_prefix_caching": "prefix_caching"}
 
 
@@ -36,6 +37,12 @@ def from_arguments(facts: Facts) -> list[Fact]:
     estimate = facts.fact("env.VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
     if estimate is not None:
         found.append(Fact("engine.estimate_cudagraphs", str(estimate.value) not in ("0", "false"), estimate.place))
+    allocator = next((fact for name in _ALLOCATOR if (fact := facts.fact(f"env.{name}")) is not None), None)
+    if allocator is not None:
+        found.append(Fact("engine.expandable_segments", "expandable_segments:true" in str(allocator.value).lower(), allocator.place))
+    engine = facts.fact("env.VLLM_USE_V1")
+    if engine is not None and "engine.is_v1" not in facts and str(engine.value) in ("0", "1"):
+        found.append(Fact("engine.is_v1", str(engine.value) == "1", engine.place))
     return found
 
 

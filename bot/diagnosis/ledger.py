@@ -11,13 +11,16 @@ from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.ledger_lines import CUT_REFUSALS, NO_CACHE_BLOCKS, LedgerReading
 from bot.diagnosis.ledger_ranks import Values, choose
-from bot.model import Ledger, Text
+from bot.model import Ledger, Phase, Text
 from bot.units import GIB, show
 
 REQUESTED_OVER_FREE = "requested_bytes > free_at_start_bytes"
 NOTHING_LEFT = "available_kv_bytes <= 0"
 NEEDED_OVER_AVAILABLE = "needed_kv_bytes > available_kv_bytes"
 LENGTH_OVER_TOKENS = "max_model_len > kv_tokens"
+GRAPHS_OVER_FREE = "requested_bytes + cudagraph_bytes > free_at_start_bytes"
+WARMUP_OVER_FREE = "requested_bytes + warm-up > free_at_start_bytes"
+BESIDE_BUDGET = (GRAPHS_OVER_FREE, WARMUP_OVER_FREE)  # the budget held; what comes beside it did not fit any more
 
 _OWN = "vllm.ledger."
 _SETTINGS = {"max_model_len", "block_size", "utilization", "total"}  # printed with other things too: alone they are no ledger
@@ -65,7 +68,7 @@ def build(readings: Sequence[LedgerReading], engine: EngineFacts) -> Ledger | No
         **fields,  # type: ignore[arg-type]
         derived=tuple(dict.fromkeys(_SLOTS[name] for name in draft.derived if name in _SLOTS)),
         residual_bytes=closure.residual,
-        failed=_failed(relevant, draft.values),
+        failed=_failed(relevant, draft.values) or _beside_budget(engine, draft.values),
         estimate_in_sum=closure.estimate_in_sum,
         plain_attention=ledger_tokens.plain_attention(draft.values, engine),
         notes=tuple(notes),
@@ -266,6 +269,15 @@ def _failed(readings: Sequence[LedgerReading], values: Values) -> str | None:
     if any(reading.key in NO_CACHE_BLOCKS for reading in readings) or values.get("available", 1) <= 0:
         return NOTHING_LEFT
     return None
+
+
+def _beside_budget(engine: EngineFacts, values: Values) -> str | None:
+    """What ran out behind the cache: graphs or the warm-up, where an allocation that was larger than what was free says so."""
+    if not values.keys() & {"available", "blocks", "kv_tokens"}:
+        return None  # graphs are also tried out before there is a cache
+    if not engine.alloc_requested_bytes or engine.alloc_free_bytes is None or engine.alloc_requested_bytes <= engine.alloc_free_bytes:
+        return None
+    return {Phase.GRAPH_CAPTURE: GRAPHS_OVER_FREE, Phase.WARMUP: WARMUP_OVER_FREE}.get(engine.phase) if engine.phase else None
 
 
 def _rank_notes(ranks_seen: int, engine: EngineFacts) -> list[Text]:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
+from bot.diagnosis.ledger import BESIDE_BUDGET, LENGTH_OVER_TOKENS, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
 from bot.diagnosis.sizing_utilization import DRIVER, SHORT
@@ -124,7 +124,7 @@ def set_bytes(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible 
         if ledger.needed_kv_bytes is not None and ledger.needed_kv_bytes > room - margin:
             return Impossible(BYTES, "set", Text(f"The card has room for {show(room)} of cache; {show(ledger.needed_kv_bytes)} are needed.", f"卡上只放得下 {show(room)} 缓存，而需要 {show(ledger.needed_kv_bytes)}。"))
         wanted = room - margin
-    to = wanted // (64 * MIB) * 64 * MIB if now or ledger.failed is None else math.ceil(wanted / (64 * MIB)) * 64 * MIB
+    to = wanted // (64 * MIB) * 64 * MIB if now or ledger.failed in (None, *BESIDE_BUDGET) else math.ceil(wanted / (64 * MIB)) * 64 * MIB
     if to <= 0:
         return Impossible(BYTES, "set", Text("Nothing is left for a cache beside weights and activations.", "除去权重与激活，没有空间留给缓存。"))
     try:

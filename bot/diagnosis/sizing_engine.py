@@ -2,7 +2,7 @@
 
 import math
 
-from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, REQUESTED_OVER_FREE
+from bot.diagnosis.ledger import BESIDE_BUDGET, LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, REQUESTED_OVER_FREE
 from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_utilization import SHORT, wrong_estimate
@@ -98,7 +98,7 @@ def estimate_off(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossib
     if ledger.estimate_in_sum is False or engine.enforce_eager or engine.estimate_cudagraphs is False:
         return Impossible(remedy, "disable", Text("The estimate is not taken off the budget here.", "这里没有从预算中扣除该预估。"))
     found = _given_back(ledger, engine, remedy, "disable", False, Text("Graphs must then fit beside the budget.", "之后 graph 必须放在预算之外。"))
-    if isinstance(found, Sized) and wrong_estimate(ledger) is None and ledger.failed is None:
+    if isinstance(found, Sized) and wrong_estimate(ledger) is None and ledger.failed in (None, *BESIDE_BUDGET):
         return Impossible(remedy, "disable", Text("The estimate protects the capture of graphs, which ran out or worked: nothing asks for its removal.", "该预估保护 graph 捕获：没有理由去掉它。"))
     return found
 

@@ -9,6 +9,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from bot.evidence import run_flags
 from bot.evidence.document import shorten
 from bot.evidence.reading import Reading
 from bot.model import Fact, Gap, Place, Value
@@ -46,7 +47,13 @@ _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ENV = re.compile(r"^(?:export\s+|-e\s+|-\s*)?([A-Z][A-Z0-9_]{3,60})=(\S{0,400})$")
 _YAML_ENV = re.compile(r"^\s*-?\s*name:\s*[\"']?([A-Z][A-Z0-9_]{2,60})[\"']?\s*$")
 _YAML_VALUE = re.compile(r"^\s*value:\s*[\"']?(.{0,400}?)[\"']?\s*$")
-_ENVIRONMENT = re.compile(r"^(?:VLLM|PYTORCH|NCCL|CUDA|RAY|HF|TORCH|GLOO|OMP|LMCACHE|SGLANG|TRITON|HIP|ROCR|MAX_JOBS)")
+_AS_VARIABLE = (
+    "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+    "kv_cache_dtype", "kv_cache_memory_bytes", "dtype", "quantization", "enforce_eager", "enable_prefix_caching", "cpu_offload_gb", "swap_space", "block_size",
+)  # fmt: skip
+_ENVIRONMENT = re.compile(
+    rf"^(?:VLLM|PYTORCH|NCCL|CUDA|RAY|HF|TORCH|GLOO|OMP|LMCACHE|SGLANG|TRITON|HIP|ROCR|MAX_JOBS|(?:{'|'.join(_AS_VARIABLE).upper()})$)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +74,13 @@ def read(data: bytes, source: str) -> Reading:
             place = Place(source, word.line, shorten(lines[word.line - 1]))
             facts[f"args.{name}"] = Fact(f"args.{name}", fact, place)
     for name, value, line in _environment(lines, words):
-        facts[f"env.{name}"] = Fact(f"env.{name}", value, Place(source, line, shorten(lines[line - 1])))
+        variable, *option = _of_variable(name, value, Place(source, line, shorten(lines[line - 1])))
+        facts[variable.name] = variable
+        for asked in option:
+            facts.setdefault(asked.name, asked)
     if not text.strip():
         return Reading(gaps=(Gap(source, "empty", "the server's arguments"),))
+    facts |= {fact.name: fact for fact in run_flags.facts(lines, source)}
     program = re.search(r"vllm|sglang|llama|trtllm|ray\s+start", text)
     if program:
         facts["args.program"] = Fact("args.program", program[0].split()[0], Place(source, text.count("\n", 0, program.start()) + 1, ""))
@@ -84,7 +95,18 @@ def from_words(words: str, source: str, place: Place) -> tuple[Fact, ...]:
 def from_environment(pairs: tuple[str, ...], place: Place) -> tuple[Fact, ...]:
     """`env.<NAME>` of a container's environment ("NAME=value"), as far as it concerns the server."""
     split = (pair.partition("=") for pair in pairs)
-    return tuple(Fact(f"env.{name}", value, place) for name, _, value in split if _ENVIRONMENT.match(name) and value)
+    return tuple(fact for name, _, value in split if value and _ENVIRONMENT.match(name) for fact in _of_variable(name, value, place))
+
+
+def _of_variable(name: str, value: str, place: Place) -> list[Fact]:
+    """`env.<NAME>`, and the option that a variable of the option's own name sets (images that start the server by themselves read such; what stands on the
+    command line is stronger)."""
+    found = [Fact(f"env.{name}", value, place)]
+    option = name.removeprefix("VLLM_").lower()
+    if option in _AS_VARIABLE:
+        typed = value.strip().lower() in ("1", "true", "yes") if option in _SWITCH else _typed(option, value)
+        found += [Fact(f"args.{option}", typed, place)] if typed is not None else []
+    return found
 
 
 def _words(lines: list[str]) -> list[_Word]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from bot.evidence.document import Document, Node
 from bot.evidence.reading import Reading
+from bot.evidence.server import fill
 from bot.model import Fact, Gap, Value
 
 MAX_CONTAINERS = 40
@@ -206,7 +207,8 @@ def _resources(spec: Node, status: Node, pod: Node, add: _Add) -> None:
 
 
 def _words(spec: Node) -> str:
-    words = [node.text() for key in ("command", "args") for node in spec.each(key)]
+    environment = {pair.text("name"): pair.text("value") for pair in spec.each("env") if pair.text("value")}
+    words = [fill(node.text(), environment) for key in ("command", "args") for node in spec.each(key)]
     return " ".join(words)[:8192]
 
 

@@ -73,12 +73,12 @@ def container_of(pod: Json, name: str) -> Json:
 def args_text(container: Json) -> str:
     """The server's environment and command line as a person would type them: `NAME=value` lines, then the command with `$(NAME)` filled in."""
     environment = {str(each.get("name")): str(each["value"]) for each in container.get("env") or () if each.get("value") is not None}
-    words = [_fill(str(word), environment) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    words = [fill(str(word), environment) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
     # One line each: a line feed in a value must not look like another line.
     lines = [f"{name}={shlex.quote(' '.join(value.split())) if value else ''}" for name, value in environment.items()]
     return "\n".join([*lines, shlex.join(words)]) + "\n" if words or lines else ""
 
 
-def _fill(word: str, environment: Mapping[str, str]) -> str:
+def fill(word: str, environment: Mapping[str, str]) -> str:
     """Kubernetes' own expansion: `$(NAME)` where the name is known, `$$` for a dollar."""
     return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else environment.get(found[1], found[0]), word)

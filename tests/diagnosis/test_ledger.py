@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.diagnosis.ledger import NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, build, shortage, to_json
+from bot.diagnosis.ledger import GRAPHS_OVER_FREE, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, WARMUP_OVER_FREE, build, shortage, to_json
 from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts, engine_facts
 from bot.diagnosis.ledger_events import readings
@@ -261,3 +261,22 @@ def test_no_numbers_whatever_break_it(given_readings: list[LedgerReading]) -> No
     for version in ("", "0.6.4", "0.9.1", "0.22.0"):
         found = build(given_readings, EngineFacts(version=version, max_model_len=4096, listed_total_bytes=24 * GIB))
         assert found is None or to_json(found) is not None
+
+
+@pytest.mark.parametrize(
+    ("phase", "failed"),
+    [(Phase.GRAPH_CAPTURE, GRAPHS_OVER_FREE), (Phase.WARMUP, WARMUP_OVER_FREE), (Phase.SERVING, None), (Phase.WEIGHTS, None)],
+)
+def test_what_runs_out_beside_the_budget_is_named_by_its_stage(phase: Phase, failed: str | None) -> None:
+    engine = EngineFacts(version="0.11.0", phase=phase, alloc_requested_bytes=gib(1.0), alloc_free_bytes=gib(0.4))
+    assert made(reading(**WHOLE, available=51.5), engine=engine).failed == failed
+
+
+def test_a_trial_of_graphs_before_there_is_a_cache_is_no_failed_budget() -> None:
+    engine = EngineFacts(version="0.20.0", phase=Phase.GRAPH_CAPTURE, alloc_requested_bytes=gib(1.0), alloc_free_bytes=gib(0.4))
+    assert made(reading(**WHOLE), engine=engine).failed is None
+
+
+def test_an_allocation_that_would_have_fitted_names_no_failed_budget() -> None:
+    engine = EngineFacts(version="0.11.0", phase=Phase.WARMUP, alloc_requested_bytes=gib(1.0), alloc_free_bytes=gib(4))
+    assert made(reading(**WHOLE, available=51.5), engine=engine).failed is None

@@ -368,3 +368,23 @@ def test_ranks_that_notice_ten_minutes_later_begin_no_other_run(late: str) -> No
 )
 def test_loaders_and_libraries_say_it_in_words_of_their_own(line: str, cause: str) -> None:
     assert diagnose({"container.log": line + "\n"}).cause == cause
+
+
+def test_options_that_are_set_by_variables_count_as_arguments_do() -> None:
+    log = "(EngineCore pid=9) ERROR 01-02 01:02:00 [core.py:935] EngineCore encountered a fatal error.\n" + oom()
+    spec = {"name": "server", "image": "vllm/vllm-openai:v0.13.0", "args": ["--model", "/m", "--max-num-seqs", "$(SEQS)"]}
+    env = [{"name": "GPU_MEMORY_UTILIZATION", "value": "0.87"}, {"name": "VLLM_MAX_NUM_BATCHED_TOKENS", "value": "8192"}, {"name": "SEQS", "value": "96"}]
+    state = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-03-03T10:20:44Z"}}
+    status = {"phase": "Running", "containerStatuses": [{"name": "server", "restartCount": 1, "ready": False, "state": state}]}
+    pod = {"kind": "Pod", "metadata": {"name": "chat-0", "namespace": "llm"}, "spec": {"containers": [{**spec, "env": env}]}, "status": status}
+    found = diagnose({"container.log": log, "pod.json": pod})
+    from_values = {advice.remedy: advice.from_value for advice in found.recommendations}
+    assert from_values["gpu_memory_utilization"] == 0.87
+    assert from_values["max_num_batched_tokens"] == 8192
+    assert from_values["max_num_seqs"] == 96
+
+
+def test_an_argument_is_stronger_than_a_variable_of_its_name() -> None:
+    log = "(EngineCore pid=9) ERROR 01-02 01:02:00 [core.py:935] EngineCore encountered a fatal error.\n" + oom()
+    found = diagnose({"container.log": log, "args.txt": "VLLM_GPU_MEMORY_UTILIZATION=0.70\nvllm serve /m --gpu-memory-utilization 0.91\n"})
+    assert {advice.remedy: advice.from_value for advice in found.recommendations}["gpu_memory_utilization"] == 0.91
