@@ -21,7 +21,7 @@ from bot.model import Bundle, BundleFile, ProgressLine, Target
 from bot.ports import Clock, ClusterReader, Json, Progress, Shells
 
 MAX_CONTAINERS = 20
-SERVER_LOG, OTHER_LOG = 4 << 20, 512 << 10  # bytes of one log
+SERVER_LOG, OTHER_LOG, LAST_LINE = 4 << 20, 512 << 10, 64 << 10  # bytes of one log
 MAX_EVENTS = 500
 
 
@@ -217,7 +217,8 @@ def _log_names(world: _World, container: Container) -> tuple[str, str]:
 
 
 def _read_logs(world: _World, container: Container, now: str, before: str) -> str:
-    """Current and previous log. A kubelet serves the same ended container as both while it waits for its restart: then it is read once."""
+    """Current and previous log. A kubelet serves the same ended container as both while it waits for its restart: then it is read once, unless it was started
+    again between our look at the pod and our reading."""
     target, desk = world.target, world.desk
     limit = SERVER_LOG if container.name == target.container else OTHER_LOG
     current = b""
@@ -230,7 +231,7 @@ def _read_logs(world: _World, container: Container, now: str, before: str) -> st
             desk.gap(now, reason_of(wrong), f"what the container {container.name} printed")
     else:
         desk.none(now, "the container has not started")
-    if not container.has_previous:
+    if not container.has_previous and not (container.last_id and _began_anew(world, container, current)):
         desk.none(before, "the container that ended is the one in the current log" if container.last_id else "no earlier container ended")
         return container.name
     try:
@@ -245,6 +246,15 @@ def _read_logs(world: _World, container: Container, now: str, before: str) -> st
         else:
             desk.put(before, piece.data, cut=piece.cut_start or piece.cut_end)
     return container.name
+
+
+def _began_anew(world: _World, container: Container, current: bytes) -> bool:
+    """Whether the log of the container that ended is no longer the current one: its last line tells, so that it need not be read twice."""
+    try:
+        piece = world.reader.log(world.target.namespace, world.target.pod, container.name, previous=True, tail_lines=1, limit_bytes=LAST_LINE)
+    except WorldError:
+        return False
+    return bool(piece.data) and not current.rstrip().endswith(piece.data.rstrip())
 
 
 def _exec_probes(world: _World) -> list[_Probe]:

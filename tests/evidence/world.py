@@ -71,6 +71,7 @@ class FakeCluster:
     refuses: dict[str, WorldError] = field(default_factory=dict)
     slow: dict[str, float] = field(default_factory=dict)
     asked: list[tuple[str, ...]] = field(default_factory=list)
+    tails: list[tuple[str, str, int]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def uid(self) -> str:
@@ -105,9 +106,12 @@ class FakeCluster:
 
     def log(self, namespace: str, pod: str, container: str, *, previous: bool = False, tail_lines: int | None = None, limit_bytes: int = 4 << 20) -> LogPiece:
         self._note("log", pod, container, str(previous))
+        if tail_lines is not None:
+            self.tails.append((pod, container, tail_lines))
         if (pod, container, previous) not in self.logs:
             raise NotFound("no such log")
-        return LogPiece(self.logs[(pod, container, previous)])
+        lines = self.logs[(pod, container, previous)].splitlines(keepends=True)
+        return LogPiece(b"".join(lines if tail_lines is None else lines[-tail_lines:]))
 
     def run(self, namespace: str, pod: str, container: str, argv: Sequence[str], *, timeout_s: float = 10, limit_bytes: int = 1 << 20) -> CommandOutput:
         self._note("exec", *argv)
