@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from bot.errors import BadInput
 
 if TYPE_CHECKING:  # heavy things are imported where they are used
+    from bot.facts import Facts
     from bot.logs.messages import LogMessage
+    from bot.playbooks import Knowledge
 
 
 def main(argv: list[str]) -> int:
@@ -77,6 +79,20 @@ def _where_from(message: "LogMessage") -> str:
     return message.printed_by + (f", versions {message.versions}" if message.versions else "")
 
 
+def _told(line: str, knowledge: "Knowledge") -> "Facts":
+    """What the line says by itself: numbers and the stage that it names. All else counts as not known."""
+    from io import BytesIO
+
+    from bot.diagnosis import log_facts
+    from bot.facts import Facts
+    from bot.logs.events import events
+    from bot.logs.incidents import understand
+
+    scan = knowledge.scanner.scan(BytesIO(line[:65536].encode(errors="replace")))
+    facts = log_facts.facts_of(understand(events(scan.hits, "line"), "line", scan))
+    return Facts(fact for fact in facts if fact.name.startswith(("failure.", "alloc.")) and fact.name != "alloc.grows")
+
+
 def _line(line: str) -> int:
     from bot.diagnosis.words import show
     from bot.logs.messages import fact_name
@@ -90,6 +106,7 @@ def _line(line: str) -> int:
     if not found:
         print("no message that we know stands in that line", file=sys.stderr)
         return 1
+    told = _told(line, knowledge)
     for message, fields in found:
         print(f"{message.id}  (log_messages/{message.file})")
         print(_wrap(message.says.en))
@@ -108,7 +125,7 @@ def _line(line: str) -> int:
         )
         for name, value in fields.items():
             print(harmless(_wrap(f"{name}: {show(fact_name(message, name), value)}", "    ")))
-        used = supports(message, knowledge.signatures)
+        used = supports(message, knowledge.signatures, told)
         if used:
             print(_wrap(f"supports: {', '.join(used)}"))
     return 0

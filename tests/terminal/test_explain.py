@@ -55,3 +55,23 @@ def test_neither_or_both_is_refused_with_what_would_be_right(capsys: pytest.Capt
 def test_a_word_that_is_no_cause_is_refused_with_all_causes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "oom"]) == 2
     assert "no cause 'oom'; one of: weights_too_large" in capsys.readouterr().err
+
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 132.75 MiB is free. "
+    "Process 3112 has {others} GiB memory in use. Process 4055 has {own} GiB memory in use. Of the allocated memory {held} GiB is allocated by PyTorch, and "
+    "38.15 MiB is reserved by PyTorch but unallocated."
+)
+
+
+def supported(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    return said(capsys, "--message", line).partition("supports: ")[2].partition("\napp.")[0]
+
+
+def test_causes_that_the_line_itself_speaks_against_are_not_named_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    shared = supported(capsys, OOM.format(others="60.02", own="18.98", held="18.41"))
+    assert "other_process_on_gpu" in shared
+    assert "weights_too_large" not in shared
+    alone = supported(capsys, OOM.format(others="0.02", own="78.98", held="78.41"))
+    assert "weights_too_large" in alone
+    assert "reserved_memory" not in alone
