@@ -320,7 +320,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A look at a rollout. `stuck` names the reason when it cannot go on by itself: unschedulable | never_ready | crash_looping | paused."""
+    """A look at a rollout. `stuck` names the reason when it cannot go on by itself: unschedulable | never_ready | crash_looping | paused | update_failed."""
 
     wanted: int
     updated: int

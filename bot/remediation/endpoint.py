@@ -191,7 +191,7 @@ def observe(remediation: Remediation, reader: ClusterReader) -> Rollout:
     if remediation.direction == "undo":
         return Rollout(len(entities), len(entities), ready, done=True)
     done = update == "NOT_UPDATING" and status["state"].get("ready") == SERVES and ready == len(entities)
-    return Rollout(len(entities), len(entities), ready, done, "" if done else "never_ready", "" if done else f"{update}: {_said(entities)}")
+    return Rollout(len(entities), len(entities), ready, done, "" if done else "update_failed", "" if done else f"{update}: {_said(entities)}")
 
 
 def _said(entities: Sequence[Mapping[str, Any]]) -> str:

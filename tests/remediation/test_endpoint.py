@@ -203,7 +203,7 @@ def test_an_update_that_fails_is_stuck_with_the_platforms_words_and_can_be_undon
     plan = place.plan("workload_size", "raise")
     execute_step(plan, 0, "o-1", place.writer)
     look = place.through(plan)
-    assert (look.done, look.stuck) == (False, "never_ready")
+    assert (look.done, look.stuck) == (False, "update_failed")
     assert "no room" in look.detail
     assert judge(plan, None, None, look, NOW).verdict is Verdict.FAILED
     assert lives(plan, (), place.reader)[0].failed
