@@ -55,6 +55,9 @@ def fetch(target: Target, reader: ClusterReader) -> Workload:
     names = [str(one.get("name", "")) for one in body["spec"]["served_entities"]]
     if target.container not in names:
         raise Permanent(f"endpoint {seen.name} serves no {target.container or 'entity'} any more; it serves {', '.join(names) or 'nothing'}")
+    found = body["spec"]["served_entities"][names.index(target.container)]
+    if "entity_name" not in found and "external_model" not in found:
+        raise Permanent(f"endpoint {seen.name} is of an older form (served_models), which the bot does not change")
     return Workload(ref, body, *shape_of(ENDPOINT, "/spec/served_entities" + join(names.index(target.container))))
 
 

@@ -9,6 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 id oombot-stop >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh oombot-stop
 install -o root -g root -m 0755 -D "$here/oombot-stop" /usr/local/libexec/oombot-stop
 install -o root -g root -m 0755 -D "$here/oombot-shm" /usr/local/libexec/oombot-shm
+install -o root -g root -m 0440 -D "$here/sudoers-shm" /etc/sudoers.d/oombot-shm
 install -o root -g root -m 0440 -D "$here/sudoers-stop" /etc/sudoers.d/oombot-stop
 visudo -c -q
 install -o root -g root -m 0644 -D "$here/sshd_oombot-stop.conf" /etc/ssh/sshd_config.d/oombot-stop.conf

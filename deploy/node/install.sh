@@ -8,7 +8,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 id oombot >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh oombot
 getent group systemd-journal >/dev/null && usermod -aG systemd-journal oombot
 install -o root -g root -m 0755 -D "$here/oombot-probe" /usr/local/libexec/oombot-probe
-install -o root -g root -m 0755 -D "$here/oombot-shm" /usr/local/libexec/oombot-shm
 install -o root -g root -m 0644 -D "$here/sshd_oombot.conf" /etc/ssh/sshd_config.d/oombot.conf
 home=$(getent passwd oombot | cut -d: -f6)
 install -d -o oombot -g oombot -m 0700 "$home/.ssh"

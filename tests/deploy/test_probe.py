@@ -9,6 +9,7 @@ import pytest
 
 from bot.clients.ssh import far_line
 from bot.evidence import commands
+from bot.evidence.commands import memory
 from bot.evidence.commands.command import Command, Place
 from tests.clients.sshd import running_sshd
 
@@ -25,7 +26,8 @@ def probe(tmp_path: Path) -> Path:
         stand_in.write_text(f'#!/bin/sh\nprintf "%s\\n" {name} "$@"\n')
         stand_in.chmod(0o755)
     script = tmp_path / "probe"
-    script.write_text(PROBE.read_text().replace("PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"PATH={tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin"))
+    text = PROBE.read_text().replace("SHM_SCRIPT=/usr/local/libexec/oombot-shm", f"SHM_SCRIPT={tmp_path}/sudo")
+    script.write_text(text.replace("PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"PATH={tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin"))
     return script
 
 
@@ -41,9 +43,13 @@ def test_every_command_of_the_allow_list_is_run_word_by_word(probe: Path, comman
     assert answer.returncode == 0
 
 
-def test_pod_uid_without_dashes_is_let_through(probe: Path) -> None:
-    from bot.evidence.commands import memory
+def test_shared_memory_is_only_asked_for_where_its_script_is_installed(probe: Path) -> None:
+    probe.write_text(probe.read_text().replace(f"SHM_SCRIPT={probe.parent}/sudo", f"SHM_SCRIPT={probe.parent}/none"))
+    answer = ask(probe, far_line(memory.SEGMENTS.argv, 20))
+    assert (answer.stdout, answer.returncode) == ("", 127)
 
+
+def test_pod_uid_without_dashes_is_let_through(probe: Path) -> None:
     argv = memory.POD_GROUP.filled({"pod_uid_glob": "ab" * 16})
     assert ask(probe, far_line(argv, 5)).stdout.splitlines() == list(argv)
 

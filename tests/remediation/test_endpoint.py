@@ -256,6 +256,9 @@ def test_an_entity_that_is_not_served_any_more_is_not_guessed(place: Place) -> N
     place.there.config = serving(entity("other"))
     with pytest.raises(Permanent, match="serves no chat-1 any more"):
         planned(place.reader, recommendation("workload_size", "raise", None), target)
+    place.there.config = serving(entity(entity_name=None))
+    with pytest.raises(Permanent, match="older form"):
+        planned(place.reader, recommendation("workload_size", "raise", None), target)
     place.there.id = "another"
     with pytest.raises(NotFound, match="made anew"):
         planned(place.reader, recommendation("workload_size", "raise", None), target)

@@ -19,7 +19,7 @@ CONTAINER_CGROUP = Command(
 # Of the pod alone: a pattern of `find` goes over slashes, so the group's own files are named to the end of the path.
 _POD_FILES = ("(", "-path", "*pod{pod_uid_glob}.slice/[cm]*.*", "-o", "-path", "*pod{pod_uid_glob}/[cm]*.*", ")", "-not", "-path", "*pod{pod_uid_glob}*/*/*")
 POD_GROUP = Command(Place.NODE, (*_FIND, *_POD_FILES, *_NAMES, *_PRINT), _FILE, "the pod's memory limit, use and kills")
-# As root by exact words of sudoers, since only root may look at every process; it lists and touches nothing.
+# As root by exact words of sudoers-shm, where that is installed, since only root may look at every process; it lists and touches nothing.
 SEGMENTS = Command(Place.NODE, ("sudo", "-n", "/usr/local/libexec/oombot-shm", "segments"), _FILE, "shared memory that nobody holds any more", 20)
 ON_NODE = (FREE, HISTORY, CONTAINER_CGROUP, POD_GROUP, SEGMENTS)
 
