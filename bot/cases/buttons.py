@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from bot.cases.desk import new_id
-from bot.model import Button, Case, Operation, State
+from bot.lifecycle import END
+from bot.model import Button, Case, ObjectRef, Operation, State, StepKind
 
 NOTHING_TO_DO = "none"  # the remedy "nothing to change"
 
@@ -15,14 +16,38 @@ def with_buttons(case: Case) -> Case:
 
 def started(case: Case) -> Operation | None:
     """The newest operation that wrote something (or may have)."""
-    everything = [*case.operations, *([case.operation] if case.operation else [])]
-    return next((one for one in reversed(everything) if one.started_at is not None), None)
+    return next(reversed(_begun(case)), None)
 
 
 def undoable(case: Case) -> Operation | None:
-    """The operation that Undo would take back: the newest that wrote, when it was no undo itself and left something to put back."""
-    operation = started(case)
-    return operation if operation and operation.remediation.direction == "apply" and operation.remediation.before else None
+    """The operation that Undo would take back: the newest change, when it left something to put back and no undo has sent all of that."""
+    change = taken_back(case)
+    if change is None or not change.remediation.before or any(one.next_step >= len(one.remediation.steps) for one in halves(case)):
+        return None
+    return change
+
+
+def taken_back(case: Case) -> Operation | None:
+    """The newest change that wrote something: what an undo, begun or not, is of."""
+    return next((one for one in reversed(_begun(case)) if one.remediation.direction == "apply"), None)
+
+
+def halves(case: Case) -> tuple[Operation, ...]:
+    """The undos of that change which began, in their order. Where there is one and Undo is still offered, it stopped half-way."""
+    begun, change = _begun(case), taken_back(case)
+    return tuple(begun[begun.index(change) + 1 :]) if change else ()
+
+
+def _begun(case: Case) -> list[Operation]:
+    everything = [*case.operations, *([case.operation] if case.operation else [])]
+    return [one for one in everything if one.started_at is not None]
+
+
+def made(case: Case) -> tuple[ObjectRef, ...]:
+    """What the bot made and Undo would delete: it goes on working by itself until then."""
+    operation = undoable(case)
+    steps = operation.remediation.steps[: operation.next_step] if operation and case.state not in END else ()
+    return tuple(step.object for step in steps if step.kind is StepKind.CREATE)
 
 
 def _wanted(case: Case) -> list[Button]:
@@ -50,8 +75,7 @@ def _apply(case: Case) -> list[Button]:
 
 
 def _undo(case: Case) -> list[Button]:
-    operation = undoable(case)
-    return [_button("undo", operation.remediation.id)] if operation else []
+    return [_button("undo", _plan(case))] if undoable(case) else []
 
 
 def _plan(case: Case) -> str:

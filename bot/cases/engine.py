@@ -73,7 +73,7 @@ class Engine:
     digest_of: Callable[[Remediation], str]
     dry_run: Callable[[Remediation, ClusterWriter], None]
     execute_step: Callable[[Remediation, int, str, ClusterWriter], None]
-    carried_out: Callable[[Operation, ClusterReader], Operation]
+    carried_out: Callable[[Operation, ClusterReader, Sequence[Operation]], Operation]
     standing: Callable[[Operation, ClusterReader], tuple[Difference, ...]]
     lives: Callable[[Remediation, Sequence[str], ClusterReader], tuple[Life, ...]]
     pods_there: Callable[[Remediation, ClusterReader], tuple[str, ...]]

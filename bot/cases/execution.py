@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.cases.approval import check_again, differences_of
-from bot.cases.buttons import started, with_buttons
+from bot.cases.buttons import taken_back, with_buttons
 from bot.cases.changed import voids
 from bot.cases.desk import Desk
 from bot.cases.ending import back
@@ -69,7 +69,7 @@ def _begin(desk: Desk, case: Case) -> Case:
 def _there(desk: Desk, case: Case, operation: Operation) -> tuple[str, ...]:
     """The pods that the rollout replaces. Those from before the change that an undo takes back are of the template that it restores, so they stay."""
     plan = operation.remediation
-    done = started(case) if plan.direction == "undo" else None
+    done = taken_back(case) if plan.direction == "undo" else None
     return tuple(uid for uid in desk.engine.pods_there(plan, desk.reader(plan.target)) if done is None or uid not in done.there)
 
 

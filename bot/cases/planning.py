@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from bot.cases.approval import differences_of
-from bot.cases.buttons import undoable, with_buttons
+from bot.cases.buttons import halves, undoable, with_buttons
 from bot.cases.changed import voids
 from bot.cases.desk import Desk, new_id
 from bot.cases.ending import back, with_operation
@@ -57,7 +57,7 @@ def _made(desk: Desk, case: Case, asked: Asked) -> Remediation | Handout:
         done = undoable(case)
         if done is None:
             raise Refused("nothing_to_undo")
-        sent = desk.engine.carried_out(done, reader)
+        sent = desk.engine.carried_out(done, reader, halves(case))
         if not sent.remediation.steps:
             raise Refused("nothing_to_undo")
         return desk.engine.plan_undo(sent, reader, new_id=partial(new_id, "r-"))

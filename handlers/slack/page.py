@@ -74,7 +74,8 @@ class Page:
         operation = self.case.operation
         verb = BY_NAME if button.verb == "approve" and operation is not None and operation.must_type else button.verb
         action_id = f"{ACTION}.{verb}.{button.id}"[:255]
-        words = text or self.label(f"button_{button.verb}")
+        rest = button.verb == "undo" and operation is not None and operation.remediation.direction == "undo"  # of an undo that stopped half-way
+        words = text or self.label("button_undo_rest" if rest else f"button_{button.verb}")
         if verb in ASKS_BACK:
             return kit.button(f"{words}...", action_id, button.id, style=_STYLES.get(button.verb, ""))
         return kit.button(words, action_id, button.id, style=_STYLES.get(button.verb, ""), confirm=self._confirm(button))

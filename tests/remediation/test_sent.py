@@ -90,3 +90,70 @@ def test_the_first_patch_stands_when_the_second_is_refused() -> None:
     with pytest.raises(Conflict):
         execute_step(done.remediation, 1, done.id, here.writer())
     assert here.sent == [("patch", "chat-config")]
+
+
+# ---------------------------------------------------------------- an undo that stops half-way
+
+
+def half_undone(here: ShelfReader, done: Operation, sent: int) -> Operation:
+    """The undo of an operation, of which `sent` steps were carried out."""
+    undo = Operation("op-2", plan_undo(carried_out(done, here), here, new_id=new_id), done.requested_by, done.requested_at, done.expires_at, next_step=sent)
+    for index in range(sent):
+        execute_step(undo.remediation, index, undo.id, here.writer())
+    return undo
+
+
+def test_the_rest_of_an_undo_that_stopped_half_way_is_undone_alone() -> None:
+    here = mounted()
+    before = here.seen("ConfigMap", "chat-config")["data"], here.seen("Deployment", "chat")["spec"]
+    done = stopped(here, 2)
+    half = half_undone(here, done, 1)
+    assert here.seen("ConfigMap", "chat-config")["data"] == before[0]
+    here.sent.clear()
+    rest = plan_undo(carried_out(done, here, [half]), here, new_id=new_id)
+    assert {step.object.kind for step in rest.steps} == {"Deployment"}
+    dry_run(rest, here.writer())
+    for index, step in enumerate(rest.steps):
+        if step.after_rollout:
+            here.edit("Deployment", "chat", lambda body: body["status"].update(updatedReplicas=1, replicas=1))
+        execute_step(rest, index, "op-3", here.writer())
+    assert (here.seen("ConfigMap", "chat-config")["data"], here.seen("Deployment", "chat")["spec"]) == before
+    assert ("patch", "chat-config") not in here.sent
+
+
+def test_a_strategy_that_an_undo_did_not_get_to_is_put_back_alone() -> None:
+    here = deployment_shelf()
+    before = here.seen("Deployment", "chat")["spec"]
+    done = stopped(here, 1)
+    half = half_undone(here, done, 1)
+    assert [step.after_rollout for step in half.remediation.steps] == [False, True]
+    rest = plan_undo(carried_out(done, here, [half]), here, new_id=new_id)
+    assert len(rest.steps) == 1
+    assert all(str(one["path"]).startswith(("/spec/strategy", "/metadata")) for one in rest.steps[0].patch)
+    execute_step(rest, 0, "op-3", here.writer())
+    assert here.seen("Deployment", "chat")["spec"] == before
+
+
+def test_a_step_of_an_undo_whose_answer_was_lost_counts_as_put_back() -> None:
+    here = mounted()
+    done = stopped(here, 2)
+    half = replace(half_undone(here, done, 1), next_step=0, sending=0)
+    assert {step.object.kind for step in plan_undo(carried_out(done, here, [half]), here, new_id=new_id).steps} == {"Deployment"}
+
+
+def test_of_an_undo_that_was_sent_whole_nothing_stands() -> None:
+    here = deployment_shelf()
+    done = stopped(here, 1)
+    undo = half_undone(here, done, 1)
+    here.edit("Deployment", "chat", lambda body: body["status"].update(updatedReplicas=1, replicas=1))
+    execute_step(undo.remediation, 1, undo.id, here.writer())
+    assert carried_out(done, here, [replace(undo, next_step=2)]).remediation.steps == ()
+
+
+def test_what_somebody_changed_after_an_undo_stopped_half_way_is_not_overwritten() -> None:
+    here = mounted()
+    done = stopped(here, 2)
+    half = half_undone(here, done, 1)
+    here.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"]["containers"][0].update(image="another"))
+    with pytest.raises(Changed):
+        plan_undo(carried_out(done, here, [half]), here, new_id=new_id)

@@ -63,12 +63,12 @@ class Killer:
         self._until = 0.0
         self.tally = Tally()
 
-    def keep_it_running(self) -> None:
-        """Called often: starts it when it is dead, kills it when its moment has come."""
+    def keep_it_running(self, *, spares: bool = False) -> None:
+        """Called often: starts it when it is dead, kills it when its moment has come, unless it is spared."""
         if len(self._bots) < self._replicas:
             self._start()
             self._until = time.monotonic() + self._lasts(self._random)
-        elif self._left and time.monotonic() >= self._until:
+        elif self._left and not spares and time.monotonic() >= self._until:
             self._left -= 1
             self._end(self._bots.pop(self._random.randrange(len(self._bots))))
             self.tally.kills += 1

@@ -1,5 +1,6 @@
 """After "verified": a while of watching, and what turns it into "verified, but"; and what somebody else changes back meanwhile."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -140,6 +141,14 @@ def test_gitops_that_reverts_after_it_was_verified_is_said(stage: Stage) -> None
 def half_way(tmp_path: Path, sent: int) -> tuple[Stage, Case]:
     """A plan of three patches of which `sent` were sent, when somebody froze all changes."""
     stage = Stage(tmp_path, world=SmallWorld(steps=3))
+    stage.world.on_call = freezer(stage, sent)
+    case = stage.approved()
+    stage.cases.freeze(WEI, False, OPS)
+    return stage, case
+
+
+def freezer(stage: Stage, sent: int) -> Callable[[str], None]:
+    """Somebody who freezes all changes once so many writes have arrived."""
     left = [sent]
 
     def freezes(name: str) -> None:
@@ -147,10 +156,7 @@ def half_way(tmp_path: Path, sent: int) -> tuple[Stage, Case]:
         if name == "after_write" and not left[0]:
             stage.cases.freeze(ANA, True, OPS)
 
-    stage.world.on_call = freezes
-    case = stage.approved()
-    stage.cases.freeze(WEI, False, OPS)
-    return stage, case
+    return freezes
 
 
 @pytest.mark.parametrize("sent", [1, 2])
@@ -181,6 +187,51 @@ def test_a_step_whose_answer_was_lost_counts_as_sent_when_its_mark_is_there(tmp_
     assert (case.state, case.operation and case.operation.next_step, stage.world.writes) == (State.STUCK, 1, ["apply:0", "apply:1"])
     assert case.operation is not None
     assert len(stage.world.carried_out(case.operation, None).remediation.steps) == 2
+
+
+@pytest.mark.parametrize("sent", [1, 2])
+def test_an_undo_that_stops_half_way_can_be_undone_for_the_rest(tmp_path: Path, sent: int) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=3))
+    case = stage.click(JO, stage.approved(), "undo")
+    stage.world.on_call = freezer(stage, sent)
+    case = stage.click(WEI, case, "approve")
+    assert (case.state, [button.verb for button in case.buttons]) == (State.STUCK, ["wait", "undo", "leave"])
+    assert "Undo the rest" in said(stage, case)
+    assert "撤销剩余部分" in said(stage, case, "zh")
+    stage.cases.freeze(WEI, False, OPS)
+    case = stage.click(LI, case, "undo")
+    assert stage.world.undone_steps == 3 - sent
+    assert stage.click(WEI, case, "approve").state is State.UNDONE
+
+
+def test_an_undo_that_stops_half_way_goes_on_where_somebody_presses_wait(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=3))
+    case = stage.click(JO, stage.approved(), "undo")
+    stage.world.on_call = freezer(stage, 1)
+    case = stage.click(WEI, case, "approve")
+    stage.cases.freeze(WEI, False, OPS)
+    assert stage.click(LI, case, "wait").state is State.UNDONE
+    assert stage.world.writes[3:] == ["undo:0", "undo:1", "undo:2"]
+
+
+def test_an_undo_that_stopped_half_way_and_was_left_can_be_ended_later(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=2))
+    case = stage.click(JO, stage.approved(), "undo")
+    stage.world.on_call = freezer(stage, 1)
+    case = stage.click(LI, stage.click(WEI, case, "approve"), "leave")
+    assert (case.state, [button.verb for button in case.buttons]) == (State.LEFT, ["undo"])
+    stage.cases.freeze(WEI, False, OPS)
+    case = stage.click(LI, case, "undo")
+    assert stage.world.undone_steps == 1
+    assert stage.click(WEI, case, "approve").state is State.UNDONE
+
+
+def test_an_undo_that_was_sent_whole_and_is_stuck_is_not_undone_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=2))
+    case = stage.click(JO, stage.approved(), "undo")
+    stage.world.rollout = Rollout(1, 1, 0, done=False, stuck="unschedulable", detail="no GPU")
+    case = stage.later(stage.click(WEI, case, "approve"), seconds=20)
+    assert (case.state, [button.verb for button in case.buttons]) == (State.STUCK, ["wait", "leave"])
 
 
 def test_where_nothing_was_sent_there_is_nothing_to_undo(stage: Stage) -> None:

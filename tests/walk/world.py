@@ -314,10 +314,10 @@ class SmallWorld:
         self.writes.append(f"{remediation.direction}:{index}")
         self._call("after_write")
 
-    def carried_out(self, operation: Operation, reader: Any) -> Operation:
-        """Of the step that was being sent, the mark tells."""
-        count = operation.next_step + (f"{operation.id}/{operation.next_step}" in self.operations)
-        return replace(operation, remediation=replace(operation.remediation, steps=operation.remediation.steps[:count]))
+    def carried_out(self, operation: Operation, reader: Any, undos: Sequence[Operation] = ()) -> Operation:
+        """Of the step that was being sent, the mark tells. Each step of an undo that arrived has put one back."""
+        counts = [one.next_step + (f"{one.id}/{one.next_step}" in self.operations) for one in (operation, *undos)]
+        return replace(operation, remediation=replace(operation.remediation, steps=operation.remediation.steps[sum(counts[1:]) : counts[0]]))
 
     def standing(self, operation: Operation, reader: Any) -> tuple[Difference, ...]:
         self._call("standing")
