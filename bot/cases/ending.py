@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.cases.buttons import started, with_buttons
+from bot.cases.buttons import made, started, undoable, with_buttons
 from bot.cases.desk import Desk
+from bot.errors import Permanent, Temporary
 from bot.lifecycle import BOT, may, move, resting_state
 from bot.model import Case, Difference, Handout, Operation, State, Words
 
@@ -59,7 +60,8 @@ def expire(desk: Desk, case_id: str) -> None:
 
 
 def close(desk: Desk, case_id: str) -> None:
-    """The job "close": a Case at rest that nobody touched for as long as Undo is offered. A stuck one is left as it is first."""
+    """The job "close": a Case at rest that nobody touched for as long as Undo is offered. A stuck one is left as it is first. One that made something which
+    goes on by itself (a scheduled restart) stays open as long as that stands, so that its Undo does."""
     now, window = desk.clock.now(), desk.timings.undo_window
 
     def decide(case: Case) -> Case:
@@ -69,9 +71,25 @@ def close(desk: Desk, case_id: str) -> None:
         return with_buttons(move(case, to, BOT, "nobody decided", now))
 
     before = desk.get(case_id)
+    if _stands(desk, before):
+        desk.put("close", case_id, at=now + window)
+        return
     case = desk.change(case_id, decide)
     if case.state in (*CLOSABLE, State.STUCK):
         desk.put("close", case_id, at=case.updated_at + window)
     if case.state is not before.state:
         desk.note("closed" if case.state is State.CLOSED else "left", case, who=BOT)
         desk.announce(case)
+
+
+def _stands(desk: Desk, case: Case) -> bool:
+    """Whether something that the bot made is still there; a cluster that does not answer says nothing against it."""
+    operation = undoable(case)
+    if operation is None or not made(case):
+        return False
+    try:
+        return not desk.engine.standing(operation, desk.reader(operation.remediation.target))
+    except Temporary:
+        return True
+    except Permanent:
+        return False

@@ -13,7 +13,7 @@ from bot.model import Bound, Difference, Expectation, ObjectRef, Operation, Reme
 from bot.ports import ClusterReader, Json
 from bot.remediation.assemble import PLACEHOLDER, Draft
 from bot.remediation.bound import OPERATION, Changed, bind
-from bot.remediation.canonical import digest_of
+from bot.remediation.canonical import digest_of, template_sha256
 from bot.remediation.change import Elsewhere
 from bot.remediation.paste import dump
 from bot.remediation.workload import Workload, metadata
@@ -113,9 +113,10 @@ def plan_undo(operation: Operation, reader: ClusterReader, new_id: Callable[[], 
         raise Changed(found)
     ref = dataclasses.replace(created.object, uid=str(meta["uid"]))
     step = Step(StepKind.DELETE, ref, Text(f"Deletes {ref}.", f"删除 {ref}。"))
-    bound = Bound(done.bound.cluster_uid, done.bound.object_uid, done.bound.template_sha256, {}, done.bound.template, done.bound.container)
+    # Bound to the CronJob itself: the workload may well have changed, or be gone, by the time that nobody wants its restarts any more.
+    bound = Bound(done.bound.cluster_uid, ref.uid, template_sha256(live["spec"].get("jobTemplate")), {"/spec/schedule": live["spec"]["schedule"]}, "/spec/jobTemplate")
     plan = dataclasses.replace(
-        done, id=new_id(), direction="undo", steps=(step,), bound=bound, diff=_diff(ref, wanted, "-"), notes=(Text("Nothing restarts.", "没有 Pod 重启。"),), before={}, digest="",
+        done, id=new_id(), direction="undo", object=ref, steps=(step,), bound=bound, diff=_diff(ref, wanted, "-"), notes=(Text("Nothing restarts.", "没有 Pod 重启。"),), before={}, digest="",
     )  # fmt: skip
     return dataclasses.replace(plan, digest=digest_of(plan))
 

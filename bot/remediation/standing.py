@@ -6,10 +6,11 @@ Reads only. A value that a later removal from the same list may have moved is no
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bot.errors import NotFound
 from bot.model import Difference, ObjectRef, Operation, Step, StepKind
 from bot.ports import ClusterReader
 from bot.remediation.assemble import ANNOTATION
-from bot.remediation.bound import difference, read
+from bot.remediation.bound import OPERATION, difference, read
 from bot.remediation.pointer import get
 from bot.remediation.workload import metadata
 
@@ -24,7 +25,20 @@ def standing(operation: Operation, reader: ClusterReader) -> tuple[Difference, .
             found.append(Difference("uid", ref.uid, uid))
             continue
         found += [difference(pointer, value, live) for pointer, value in wrote.items() if get(live, pointer) != value]
-    return tuple(found)
+    return (*found, *_gone(operation, reader))
+
+
+def _gone(operation: Operation, reader: ClusterReader) -> Iterator[Difference]:
+    """What a step made and is not there any more, or is another one of that name."""
+    for step in operation.remediation.steps[: operation.next_step]:
+        if step.kind is StepKind.CREATE:
+            try:
+                mark = (metadata(read(step.object, reader)).get("annotations") or {}).get(OPERATION)
+            except NotFound:
+                yield Difference(str(step.object), operation.id, None)
+                continue
+            if mark != operation.id:
+                yield Difference(str(step.object), operation.id, mark)
 
 
 def _written(operation: Operation) -> dict[ObjectRef, dict[str, Any]]:

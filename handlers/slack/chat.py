@@ -31,7 +31,7 @@ class SlackChat:
         self, client: WebClient, people: SlackPeople, *, language: str = "auto",
         approvers: Callable[[Target, str | None], tuple[str, ...]] = lambda _target, _action: (), second_person: Callable[[Operation], bool] = lambda _: True,
     ) -> None:  # fmt: skip
-        self._client, self._people = client, people
+        self._client, self._people, self._home = client, people, ""
         self._language, self._approvers, self._second_person = language, approvers, second_person
 
     # ------------------------------------------------------------ the port
@@ -75,6 +75,18 @@ class SlackChat:
         """A message for everybody there, of text that is escaped already."""
         text = kit.clip(mrkdwn, kit.FALLBACK_TEXT)
         calling("chat.postMessage", lambda: self._client.chat_postMessage(channel=conversation.channel, thread_ts=conversation.thread, text=text, **QUIET))
+
+    def address_of(self, case: Case) -> str:
+        """The web address of the Case's thread; "" while it has none, or Slack does not say where we are."""
+        place, top = case.request.conversation, case.posts.get("top")
+        if place is None or not top:
+            return ""
+        if not self._home:
+            try:
+                self._home = str(calling("auth.test", self._client.auth_test).get("url") or "")
+            except WorldError:
+                return ""
+        return f"{self._home}archives/{place.channel}/p{top.replace('.', '')}"
 
     def language_of(self, person: str) -> str:
         """The language to speak to somebody in, without asking Slack."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from bot.cases.buttons import made
 from bot.errors import OombotError, Refused, StoreError, UserError, WorldError
 from bot.model import Actor, Case, Conversation, Press, Request, TargetQuery, Words
 from bot.ports import Clock
@@ -112,6 +113,7 @@ class Listening:
         actor, status = asking.actor, self.desk.status(asking.actor, asking.conversation)
         cases, frozen = status.open, status.frozen
         lines = [wording.say(Words("status_frozen", {"who": frozen[0], "at": frozen[1]}), self.chat.language_of(actor.id))] if frozen else []
+        lines += [self.say(actor, "status_made", what=what, link=self._link(actor, case) or self.label(actor, "thread")) for case in cases for what in made(case)]
         return "\n".join([*lines, self.say(actor, "status_open", count=len(cases)), *([self._listed(actor, cases[:20])] if cases else [])])
 
     def _listed(self, actor: Actor, cases: Sequence[Case]) -> str:
@@ -119,7 +121,12 @@ class Listening:
 
     def _line(self, actor: Actor, case: Case) -> str:
         cause = messages.of_the_bot(kit.escape).cause(case.diagnosis.cause, self.chat.language_of(actor.id)) if case.diagnosis else ""
-        return self.say(actor, "case_line", at=_when(case.created_at), what=called(case), state=self.label(actor, f"state_{case.state.value}"), cause=cause, link="")
+        state = self.label(actor, f"state_{case.state.value}")
+        return self.say(actor, "case_line", at=_when(case.created_at), what=called(case), state=state, cause=cause, link=self._link(actor, case))
+
+    def _link(self, actor: Actor, case: Case) -> str:
+        address = self.chat.address_of(case)
+        return kit.link(address, self.label(actor, "thread")) if address else ""
 
 
 def _when(at: datetime) -> messages.Trusted:

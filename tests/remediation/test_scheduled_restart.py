@@ -1,14 +1,16 @@
 """A CronJob that restarts a workload: made once, listed, and deleted by undo only while it is the one that was made."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from bot.errors import Conflict, Forbidden, NotFound, Rejected
-from bot.model import ObjectRef, Verdict
-from bot.remediation import dry_run, execute_step, judge, observe, plan_undo
+from bot.model import Difference, ObjectRef, Verdict
+from bot.remediation import differences, dry_run, execute_step, judge, observe, plan_undo
 from bot.remediation.bound import Changed
+from bot.remediation.standing import standing
 from tests.remediation.place import CRASHES, Place
 from tests.remediation.plans import handed_out, new_id, operation, planned
 from tests.remediation.shelf import ShelfReader, deployment_shelf
@@ -56,6 +58,27 @@ def test_undo_deletes_it_only_while_it_is_the_one_that_was_made() -> None:
     execute_step(kept(undo), 0, "op-3", shelf.writer())
     execute_step(undo, 0, "op-3", shelf.writer())
     assert shelf.sent[-1] == ("delete", NAME)
+
+
+def test_it_can_be_undone_after_the_workload_was_deployed_anew() -> None:
+    shelf = deployment_shelf()
+    plan = made(shelf)
+    shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"]["containers"][0].update(image="vllm/vllm-openai:v0.12.0"))
+    undo = plan_undo(operation(plan), shelf, new_id=new_id)
+    assert differences(undo, shelf) == ()
+    assert str(undo.object) == f"CronJob llm/{NAME}"
+    shelf.edit("CronJob", NAME, lambda body: body["spec"]["jobTemplate"]["spec"].update(backoffLimit=1))
+    assert [one.path for one in differences(undo, shelf)] == ["/spec/jobTemplate"]
+
+
+def test_what_was_made_stands_until_it_is_gone_or_another() -> None:
+    shelf = deployment_shelf()
+    done = replace(operation(made(shelf)), next_step=1)
+    assert standing(done, shelf) == ()
+    assert [one.now for one in standing(replace(done, id="op-2"), shelf)] == ["op-1"]
+    execute_step(plan_undo(done, shelf, new_id=new_id), 0, "op-3", shelf.writer())
+    assert standing(done, shelf) == (Difference(f"CronJob llm/{NAME}", "op-1", None),)
+    assert standing(replace(done, next_step=0), shelf) == ()  # not made yet
 
 
 def test_it_is_made_and_deleted_on_a_cluster_by_the_remediators_account_alone(place: Place) -> None:
