@@ -39,6 +39,7 @@ SAYS: dict[str, Text] = {
     "cgroup.peak_bytes": Text("The most that it ever used: {value}.", "历史最高用量：{value}。"),
     "cgroup.under_oom": Text("Its processes are held at the limit.", "其进程正被挂在上限处。"),
     "cgroup.limit_none": Text("The control group has no limit.", "控制组没有限制。"),
+    "cgroup.pids_hits": Text("The limit of processes was hit {value} times.", "触到进程数上限 {value} 次。"),
     "cgroup.shared_share": Text("{value} of the limit is shared memory, which stays when a process ends.", "限制的 {value} 是共享内存，进程结束后仍然存在。"),
     "cgroup.throttled_share": Text("The CPU limit held it back in {value} of the periods.", "{value} 的周期里被 CPU 限制节流。"),
     "container.cpu_limit": Text("The CPU limit is {value}.", "CPU 限制为 {value}。"),
@@ -77,6 +78,7 @@ SAYS: dict[str, Text] = {
     "device.unified_memory": Text("This card's memory is the host's.", "这张卡的显存就是主机内存。"),
     "device.unified_memory=no": Text("This card has memory of its own.", "这张卡有独立显存。"),
     "docker.exit_code": Text("The container ended with exit code {value}.", "容器以退出码 {value} 结束。"),
+    "docker.unhealthy": Text("Its health check failed, and it was ended for that.", "健康检查失败，因此被终止。"),
     "docker.oom_event": Text("The container runtime saw a process of it killed for memory.", "容器运行时看到其中一个进程因内存被终止。"),
     "docker.oom_killed": Text("Docker says that it was killed for memory.", "Docker 报告它因内存被终止。"),
     "docker.oom_killed=no": Text("Docker says that it was not killed for memory.", "Docker 报告它不是因内存被终止。"),
@@ -214,6 +216,7 @@ SAYS: dict[str, Text] = {
     "termination.at_grace_end": Text("It ended when its grace period did.", "它在宽限期结束时结束。"),
     "termination.at_startup_budget": Text("It lived as long as its start-up probe allows.", "存活时间正好是启动探针允许的时间。"),
     "termination.by": Text("The pod was ended on purpose: {value}.", "Pod 被有意结束：{value}。"),
+    "unit.stop_timed_out": Text("systemd ended it by force, since it did not stop in time.", "未能按时停止，systemd 强制终止了它。"),
     "termination.invented": Text("Nobody saw the end; the exit code is made up.", "没有人看到它结束；退出码是补填的。"),
 }
 

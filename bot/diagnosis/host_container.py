@@ -67,8 +67,11 @@ def _replaced(facts: Facts) -> list[Fact]:
     """How a container ended that no pod was read of: an event keeps it (KubeRay quotes it when it replaces a pod), or docker does."""
     event = next((event for event in records(facts, "events") if "exit_code" in event), None)
     if event is None:
-        ended = facts.fact("docker.exit_code")
-        return [Fact("container.exit_code", ended.value, ended.place), Fact("container.ended", True, ended.place)] if ended else []
+        ended, limit = facts.fact("docker.exit_code"), facts.fact("args.container_memory_bytes")
+        return [
+            *([Fact("container.exit_code", ended.value, ended.place), Fact("container.ended", True, ended.place)] if ended else []),
+            *([Fact("container.memory_limit_bytes", limit.value, limit.place)] if limit else []),
+        ]
     code, reason, place = int(event.number("exit_code") or 0), event.text("end_reason"), event.place("exit_code")
     found = [Fact("events.replaced_end", f"{code} {reason}".strip(), place), Fact("container.exit_code", code, place), Fact("container.ended", True, place)]
     return found + ([Fact("container.reason", reason, place)] if reason else [])

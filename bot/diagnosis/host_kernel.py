@@ -22,6 +22,7 @@ _OWN = ("container", "pod", "docker", "unit", "user", "other", "unknown")  # a l
 _NODE = ("node", "kubepods", "qos", "user-space", "root")
 _ANCESTOR = ("kubepods", "qos")
 DAY = 86400
+_KILLED = ("killed", "child_sigkill", "process_died")  # kinds of a log's root that a kill from outside leads to
 NEAR, FAR = 15, 120  # seconds between a kill and an end that are the same thing, and that are not
 
 
@@ -31,7 +32,7 @@ def derive(facts: Facts) -> Facts:
     if flag(facts, "kernel.looked") is None:
         return facts
     chosen, match = _match(facts, kills)
-    own = chosen is not None and match in ("container", "pod", "name", "time")
+    own = chosen is not None and match in ("container", "pod", "name", "time", "size")
     found = [Fact("kernel.kill_matches_container", own, chosen.place("victim_line", "scope") if chosen else None)]
     if chosen is not None:
         found += _facts(chosen, match, facts)
@@ -49,7 +50,8 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
     if not containers and not uids:
         ours = [kill for kill in kills if SERVER_PROCESS.search(_victim(kill))]
         newest = (ours or kills)[-1]
-        stranger = not ours and flag(facts, "log.looked") is True and newest.text("level") not in _NODE
+        serves = flag(facts, "log.looked") is True and text(facts, "log.server") in ("vllm", "sglang") and text(facts, "failure.kind") not in _KILLED
+        stranger = not ours and serves and newest.text("level") not in _NODE
         return newest, "stranger" if stranger else "name"
     chosen = choose(facts, containers) if containers else Record(0)
     ids = {chosen.text("id"), chosen.text("ended_id")} - {""}
@@ -101,10 +103,22 @@ def _elsewhere(kills: list[Record], container: Record, facts: Facts) -> tuple[Re
         timely = [kill for kill in blind if (apart := _apart(container, kill, facts)) is not None and apart <= NEAR]
         if timely:
             return timely[-1], "time"
+    sized = [kill for kill in blind if _fills(kill, container, facts)]
+    if sized:
+        return sized[-1], "size"
     whole = [kill for kill in kills if kill.text("level") in _NODE]
     if whole:
         return whole[-1], "node"
     return (blind[-1], "unplaced") if blind else (None, "none")
+
+
+def _fills(kill: Record, container: Record, facts: Facts) -> bool:
+    """Whether a kill for a limit, of which no path is known, took a process that filled just this container's limit, while it ran."""
+    limit, held = container.number("memory_limit"), kill.number("anon")
+    if kill.text("scope") != "memcg" or not limit or not held or not 0.9 * limit <= held <= limit:
+        return False
+    moment, ended, started = _moment(kill, facts), container.number("finished_at"), container.number("running_since")
+    return moment is None or (started is not None and moment >= started) or (ended is not None and moment <= ended + FAR)
 
 
 def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
@@ -179,6 +193,9 @@ def _child(kill: Record, match: str, facts: Facts) -> bool | None:
     containers = records(facts, "pod.container")
     if match == "name" or (match == "pod" and not containers):
         return _child_by_record(kill, facts)
+    if match == "size" and containers:
+        container = choose(facts, containers)
+        return True if container.text("state") == "running" and not container.number("restarts") else None
     if match not in ("container", "pod") or not containers:
         return None
     container = choose(facts, containers)

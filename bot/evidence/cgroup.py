@@ -37,7 +37,7 @@ def brief(path: str, most: int = 75) -> str:
     pod = _POD.search(path)
     start = pod.start() if pod else max(0, len(path) - most)
     head = path.find("/", 1) + 1 or 1
-    return path if start <= head + 3 and len(path) <= start + most else f"{path[:head]}...{path[start : start + most]}" + ("..." if len(path) > start + most else "")
+    return path if start <= head + 3 and len(path) <= start + most else f"{path[:head]}...{path[start : start + most].rstrip('.')}" + ("..." if len(path) > start + most else "")
 
 
 def _level(path: str) -> str:

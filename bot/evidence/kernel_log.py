@@ -171,7 +171,8 @@ def _quoted(text: str) -> str:
     """A line as a quote; of a long one what decides is kept: whose limit, which group, which process."""
     if len(text) > QUOTE - 10:
         text = _LONG_PATH.sub(lambda found: cgroup.brief(found[0]), _WHERE_IT_RAN.sub("...", text))
-    return shorten(text)
+        text = text if len(text) <= QUOTE else text[:QUOTE].rstrip(" .") + "..."  # never through the dots of a cut that is there already
+    return shorten(text, QUOTE + 3)
 
 
 def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str], source: str) -> list[Fact]:

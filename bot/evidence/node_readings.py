@@ -24,6 +24,7 @@ _STAT = re.compile(
     r"^(?:\S*memory\.stat:)?(anon|file|shmem|inactive_file|active_file|slab|slab_reclaimable|unevictable|cache|rss|total_cache|total_rss|mapped_file|file_dirty)\s+(\d{1,18})$"
 )
 _EVENT = re.compile(r"^(?:\S*memory\.events(?:\.local)?:)?(low|high|max|oom|oom_kill|oom_group_kill)\s+(\d{1,12})$")
+_PIDS = re.compile(r"^(?:\S*pids\.events(?:\.local)?:)?max\s+(\d{1,12})$")
 _CONTROL = re.compile(r"^(?:\S*memory\.oom_control:)?(oom_kill_disable|under_oom)\s+([01])$")
 _CPU = re.compile(r"^(?:\S*cpu\.stat:)?(nr_periods|nr_throttled|throttled_usec|throttled_time)\s+(\d{1,18})$")
 _FILE = re.compile(r"(memory\.(?:current|usage_in_bytes|max_usage_in_bytes|peak|max|limit_in_bytes|high|failcnt|swap\.max|swap\.current)|cpu\.max)\b")
@@ -165,6 +166,10 @@ def _cgroup(section: Section, emit: Emit) -> None:
     named = _FILE.findall(section.command)
     for line in section.lines:
         text = line.text.strip()
+        hits = _PIDS.match(text) if "pids.events" in section.command or "pids.events" in text else None
+        if hits:
+            emit("cgroup.pids_hits", int(hits[1]), line)
+            continue
         inline = re.match(r"(\S*?(memory\.[a-z_.]+|cpu\.max))[:=]?\s+(\d{1,19}|max)\b", text) or re.match(
             r"(\S*?(memory\.[a-z_.]+|cpu\.max)):(\d{1,19}|max)\b", text
         )
@@ -273,6 +278,10 @@ def _docker(section: Section, emit: Emit) -> None:
             emit("docker.exit_code", int(code[1]), line)
         if re.search(r"oom-kill\b.*(?:Result|result)|result 'oom-kill'|Result: oom-kill|Result=oom-kill|of this unit has been killed by the OOM killer", line.text):
             emit("node.unit_oom_kill", True, line)
+        if re.search(r"dockerexec: unhealthy container|: unhealthy container\b", line.text):
+            emit("docker.unhealthy", True, line)
+        if re.search(r"State 'stop-(?:sigterm|watchdog|sigabrt)' timed out\. Killing", line.text):
+            emit("unit.stop_timed_out", True, line)
         shm = re.search(r'"ShmSize"\s*:\s*(\d{1,15})', line.text)
         if shm:
             emit("shm.size_bytes", int(shm[1]), line)

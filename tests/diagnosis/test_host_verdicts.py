@@ -117,9 +117,9 @@ SCENES: dict[str, Scene] = {
     "killed at the end of its grace period": ({"pod.json": ended(137, **DELETED), "events.json": STOP}, "grace_period_kill", "grace_period:raise"),
     # the node goes
     "preempted": ({"pod.json": pod([gpu()], [status(state=terminated(137))], metadata=DELETED, status=CONDITION)}, "node_lost", ""),
-    "nobody saw it end": ({"pod.json": pod([gpu()], [status(state=terminated(137, "ContainerStatusUnknown", at="0001-01-01T00:00:00Z"))])}, "node_lost", "none"),
-    "runtime lost it": ({"pod.json": pod([gpu()], [status(last=terminated(255, "Unknown"))])}, "node_lost", "none"),
-    "node does not answer": ({"pod.json": pod([gpu()], [status(ready=False)]), "events.json": events(event("NodeNotReady", "Node is not ready"))}, "node_lost", "none"),
+    "nobody saw it end": ({"pod.json": pod([gpu()], [status(state=terminated(137, "ContainerStatusUnknown", at="0001-01-01T00:00:00Z"))])}, "node_lost", "restart"),
+    "runtime lost it": ({"pod.json": pod([gpu()], [status(last=terminated(255, "Unknown"))])}, "node_lost", "restart"),
+    "node does not answer": ({"pod.json": pod([gpu()], [status(ready=False)]), "events.json": events(event("NodeNotReady", "Node is not ready"))}, "node_lost", "restart"),
     # never ran
     "no node for it": ({"pod.json": pod([gpu()], [], status=PENDING)}, "unschedulable", "scheduling:fix"),
     "no free GPU at admission": ({"pod.json": failed("OutOfnvidia.com/gpu", "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu")}, "unschedulable", "scheduling:fix"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.evidence.cgroup import parse
+from bot.evidence.cgroup import brief, parse
 
 UID = "0a1b2c3d-1111-2222-3333-444455556666"
 SLUG = UID.replace("-", "_")
@@ -47,3 +47,10 @@ def test_container_of_a_pod_is_found_in_every_layout(path: str) -> None:
 )
 def test_level_of_a_path_tells_whose_limit_it_is(path: str, level: str) -> None:
     assert parse(path).level == level
+
+
+def test_long_path_is_cut_so_that_each_part_of_the_quote_stands_in_it() -> None:
+    for path in (f"/a.slice/pod{'0' * 8}-1111-2222-3333-{'4' * 12}{'.x' * 60}", "/" + "b" * 300, "/short"):
+        shown = brief(path)
+        assert all(part in path for part in shown.split("..."))
+        assert len(shown) <= 110
