@@ -1,5 +1,6 @@
 """Settings: where they come from, which wins, and one clear line for each mistake."""
 
+import json
 from datetime import time
 from pathlib import Path
 
@@ -187,3 +188,23 @@ def test_a_metrics_server_that_cannot_be_asked_is_told_at_the_start(prometheus: 
     (told,) = mistakes(OOMBOT_CLUSTERS=f"[{{name: prod, prometheus: {prometheus}}}]")
     assert told.startswith("clusters.0.prometheus.")
     assert "secret" not in told
+
+
+# ---------------------------------------------------------------- Databricks
+
+
+def databricks(**changes: str) -> Settings:
+    plain = {"name": "dbx", "host": "https://my-workspace.cloud.databricks.com", "token_file": "/etc/oombot/view", **changes}
+    return Settings.load(None, {"OOMBOT_DATABRICKS": json.dumps([plain])})
+
+
+def test_a_workspace_has_its_two_tokens_in_two_files() -> None:
+    assert databricks(write_token_file="/etc/oombot/manage").databricks[0].write_token_file == Path("/etc/oombot/manage")
+    with pytest.raises(BadSettings, match="the same file as token_file"):
+        databricks(write_token_file="/etc/oombot/view")
+
+
+@pytest.mark.parametrize("host", ["http://my-workspace.cloud.databricks.com", "https://a.b/path", "https://user@a.b", "", "https://a.b?x=1"])
+def test_a_workspaces_address_is_checked_at_the_start(host: str) -> None:
+    with pytest.raises(BadSettings, match="host should be the workspace's address"):
+        databricks(host=host)

@@ -9,21 +9,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bot.clients.databricks import as_object
 from bot.diagnosis import host
-from bot.evidence import args_text, events_json, kernel_log, node_readings, nvidia_smi, pod_json, ray_status
+from bot.evidence import args_text, endpoint_json, events_json, kernel_log, node_readings, nvidia_smi, pod_json, ray_status
 from bot.evidence.reading import Reading
 from bot.facts import Facts
+from bot.sandbox.databricks import Endpoint, entity, serving
 from tests.diagnosis.scenes import container, event, killed, path, pod, status, terminated
 
 READERS = {
     "pod.json": pod_json.read, "events.json": events_json.read, "kernel.log": kernel_log.read, "node_readings.txt": node_readings.read,
-    "nvidia-smi.txt": nvidia_smi.read, "ray_status.txt": ray_status.read, "args.txt": args_text.read,
+    "nvidia-smi.txt": nvidia_smi.read, "ray_status.txt": ray_status.read, "args.txt": args_text.read, "endpoint.json": endpoint_json.read,
 }  # fmt: skip
 POD = json.dumps(pod([container(), container("istio-proxy")], [status(last=terminated(137, "OOMKilled"))]), indent=1).encode()
 EVENTS = json.dumps({"items": [event("Killing", "Container server failed liveness probe, will be restarted"), event("Evicted", "The node was low on resource: memory.")]}, indent=1).encode()
 KERNEL = killed(path(), path(), group=True).encode() + b"[9.0] NVRM: Xid (PCI:0000:a1:00): 79, GPU has fallen off the bus.\n"
 TEXTS = Path(__file__).parents[1] / "commands"
-SAMPLES = [POD, EVENTS, KERNEL, *(file.read_bytes() for file in sorted(TEXTS.glob("*.yaml")))]
+ENDPOINT = json.dumps(as_object(Endpoint("chat", serving(entity())).shown("CAN_VIEW")), indent=1).encode()
+SAMPLES = [POD, EVENTS, KERNEL, ENDPOINT, *(file.read_bytes() for file in sorted(TEXTS.glob("*.yaml")))]
 Reader = Callable[[bytes, str], Reading]
 
 
