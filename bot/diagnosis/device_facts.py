@@ -22,6 +22,8 @@ OPTIONS = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "block_size", "enforce_eager", "cpu_offload_gb", "swap_space", "enable_lora",
     "limit_mm_per_prompt", "enable_sleep_mode", "distributed_executor_backend", "model", "load_format",
 )  # fmt: skip
+_HIGHEST = 0.97  # utilisation above it leaves nothing for peaks
+_SMALLEST_CACHE = GIB // 2
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
 _RENAMED = {"enable_chunked_prefill": "chunked_prefill", "enable_prefix_caching": "prefix_caching"}
 
@@ -251,6 +253,8 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
     if available is not None:
         derived.add("budget.available_bytes", available, "vllm.ledger.available")
         derived.add("budget.available_negative", available < 0)
+    reached = available is not None and total is not None and utilization is not None and available + (_HIGHEST - utilization) * total > _SMALLEST_CACHE
+    derived.add("budget.raise_reaches", reached, "vllm.ledger.available")
     if asked is None and total and utilization:
         asked = round(total * utilization)
     if weights is not None and asked:

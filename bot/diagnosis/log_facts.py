@@ -85,10 +85,22 @@ def _failure(incident: Incident, root: Event) -> list[Fact]:
     else:
         nearest = next((event for event in incident.events if event.message.kind == "device_oom"), None)
         facts += allocation.facts_of(nearest) if nearest else []
+    facts += _same_as_before(incident, root)
     facts += growth.facts_of([event for event in incident.events if event.message.kind == "device_oom"], incident.events)
     if incident.frames:
         facts += [Fact(f"stack.{frame.id.removeprefix('frame.')}", True, frame.place) for frame in incident.frames]
     return facts
+
+
+def _same_as_before(incident: Incident, root: Event) -> list[Fact]:
+    """Whether the run before failed on the same request with the same amount in use (to 1 %): whatever was changed between the two has no say in it."""
+    before = incident.earlier[-1] if incident.earlier and incident.asked_before else None
+    if before is None or before.id != root.id:
+        return []
+    pairs = [(root.fields.get(name), before.fields.get(name)) for name in ("wanted", "allocated")]
+    sizes = [(now, then) for now, then in pairs if isinstance(now, int) and isinstance(then, int)]
+    same = len(sizes) == len(pairs) and all(abs(now - then) <= 0.01 * then for now, then in sizes)
+    return [Fact("failure.same_as_before", same, before.place)] if sizes else []
 
 
 def _rank(root: Event) -> int | None:
@@ -115,8 +127,9 @@ def _course(incident: Incident) -> list[Fact]:
         facts.append(Fact("log.ready", True, answered.place))
     if incident.shutdown and incident.root is None and not _died_before(incident):
         facts.append(Fact("log.shutdown", True, incident.shutdown.place))
-    if incident.earlier_alive is not None:
-        facts.append(Fact("log.earlier_alive", True, incident.earlier_alive.place))
+    alive = incident.earlier_alive or _other_engine(incident)
+    if alive is not None:
+        facts.append(Fact("log.earlier_alive", True, alive.place))
     if incident.earlier:
         facts.append(Fact("failure.earlier_kind", incident.earlier[-1].message.kind, incident.earlier[-1].place))
     asked = (incident.shutdown or incident.ended) and not _died_before(incident)
@@ -131,6 +144,19 @@ def _course(incident: Incident) -> list[Fact]:
         if incident.reached:
             facts.append(Fact("failure.after_phase", incident.reached.value, incident.wrapped.place))
     return facts
+
+
+def _other_engine(incident: Incident) -> Event | None:
+    """What an engine of the failing one's name and another number did last before: two servers write into one log, and nothing tells of the first one's end."""
+    root = incident.root
+    if root is None or root.prefix.pid is None or not root.prefix.process.startswith("EngineCore"):
+        return None
+    others = [
+        event
+        for event in incident.events
+        if event.line < root.line and event.message.role == "progress" and event.prefix.process == root.prefix.process and event.prefix.pid not in (None, root.prefix.pid)
+    ]
+    return others[-1] if others else None
 
 
 def _answered(incident: Incident) -> Event | None:

@@ -21,6 +21,7 @@ DRIVER = gib(0.6)  # what the driver holds of an empty card
 _HIGHEST = 0.98  # above it nothing is left for peaks
 _RESERVED = Text("What is left of the card is needed beside the budget: graphs, warm-up, peaks.", "卡上余下的部分要留给预算之外：graph、预热与峰值。")
 _UNKNOWN_NEED = GIB  # cache to aim for when the log does not tell what a request needs
+_LEAST_NEED = GIB // 4  # and with how little a start is still worth a try
 
 
 def raise_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
@@ -66,7 +67,7 @@ def _computed_raise(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
     if ledger.failed not in SHORT:
         to = math.floor(min(now + STEP, highest) * 100) / 100
         return _sized("raise", ledger, engine, to) if to > now else Impossible(REMEDY, "raise", _RESERVED)
-    needed = ledger.needed_kv_bytes if ledger.needed_kv_bytes is not None else _UNKNOWN_NEED
+    needed = ledger.needed_kv_bytes if ledger.needed_kv_bytes is not None else min(_UNKNOWN_NEED, max(_LEAST_NEED, available + round((highest - now) * total) - MARGIN))
     enough = now + (needed - available) / total
     to = math.ceil(round((enough + MARGIN / total) * 100, 6)) / 100
     if to > highest:  # the last hundredth does not fit; a smaller step may

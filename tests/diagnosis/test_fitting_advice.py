@@ -175,3 +175,50 @@ def test_a_server_that_is_not_installed_is_said_to_be_missing(line: str) -> None
 def test_another_command_that_an_entry_script_misses_is_no_failure_of_the_server() -> None:
     found = diagnose({"container.log": "/entrypoint.sh: line 3: nvidia-smi: command not found\nINFO:     Application startup complete.\n"})
     assert found.cause == "healthy"
+
+
+def attempt(share: str, wanted: str, held: str = "43.67 GiB") -> str:
+    arguments = f"INFO 08-21 08:30:55 api_server.py:340] args: Namespace(host='0.0.0.0', model='/models/m', max_model_len=2048, gpu_memory_utilization={share})\n"
+    return (
+        "INFO 08-21 08:30:55 api_server.py:339] vLLM API server version 0.5.4\n"
+        + arguments
+        + oom(wanted=wanted, total="44.53 GiB", free="187.94 MiB", own="44.34 GiB", held=held, idle="335.07 MiB")
+    )
+
+
+@pytest.mark.parametrize(("wanted", "cause"), [("16.00 GiB", "profile_run_peak"), ("256.00 MiB", "gpu_oom")])
+def test_utilisation_that_moved_nothing_is_moved_no_further(wanted: str, cause: str) -> None:
+    found = diagnose({"container.log": attempt("0.8", wanted) + attempt("0.6", wanted)})
+    assert found.cause == cause
+    assert not {"gpu_memory_utilization:lower", "gpu_memory_utilization:raise"} & set(remedies(found))
+
+
+def test_utilisation_that_changed_the_failure_may_be_moved_on() -> None:
+    found = diagnose({"container.log": attempt("0.8", "256.00 MiB") + attempt("0.6", "256.00 MiB", held="38.10 GiB")})
+    assert "gpu_memory_utilization:lower" in remedies(found)
+
+
+def test_a_deficit_that_a_raise_covers_makes_the_weights_not_too_large() -> None:
+    log = (
+        "(EngineCore_DP0 pid=4) INFO 03-11 12:25:01 [gpu_model_runner.py:4820] Model loading took {weights} GiB memory and 61.2 seconds\n"
+        "(EngineCore_DP0 pid=4) INFO 03-11 12:25:40 [gpu_worker.py:415] Available KV cache memory: {left} GiB\n"
+        "(EngineCore_DP0 pid=4) ERROR 03-11 12:25:41 [core.py:1029] " + NO_BLOCKS
+    )
+    files = {"args.txt": "vllm serve /models/m --gpu-memory-utilization 0.90\n", "nvidia-smi.txt": "GPU 0: NVIDIA A10 (UUID: GPU-f8f8f0ba-6911-0639-5c79-54e69b405e4d)\n"}
+    little = diagnose({**files, "container.log": log.format(weights="19.94", left="-0.31")})
+    assert (little.cause, remedies(little)[0]) == ("kv_cache_too_small", "gpu_memory_utilization:raise")
+    much = diagnose({**files, "container.log": log.format(weights="21.30", left="-2.90")})
+    assert much.cause == "weights_too_large"
+
+
+def test_a_pool_of_sleep_mode_that_cannot_grow_while_loading_is_no_matter_of_requests() -> None:
+    log = "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:139\n" + frame("vllm/model_executor/model_loader/utils.py", "process_weights_after_loading")
+    found = diagnose({"container.log": log})
+    assert (found.cause, remedies(found)[0]) == ("weights_too_large", "sleep_mode:change")
+
+
+def test_a_second_engine_in_the_log_that_finds_nothing_left_is_kept_apart_from_the_first() -> None:
+    first = "(EngineCore_DP0 pid=3052) INFO 01-15 06:46:16 [kv_cache_utils.py:1286] GPU KV cache size: 1,880,320 tokens\n"
+    second = "(EngineCore_DP0 pid=4146) ERROR 01-15 06:47:41 [core.py:843] " + NO_BLOCKS
+    assert remedies(diagnose({"container.log": first + second}))[0] == "isolate_gpu"
+    assert remedies(diagnose({"container.log": first.replace("3052", "4146") + second}))[0] == "gpu_memory_utilization:raise"

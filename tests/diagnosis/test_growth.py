@@ -75,3 +75,11 @@ def test_growth_over_several_errors_and_some_time_is_a_leak() -> None:
 @pytest.mark.parametrize(("minutes", "count"), [(2, 2), (0, 4)])
 def test_growth_that_is_no_proof_yet_stays_open_beside_the_peak(minutes: int, count: int) -> None:
     assert diagnosed(minutes, count) == ("runtime_burst", ["memory_leak"])
+
+
+def test_a_server_that_answers_is_not_called_healthy_while_the_memory_of_its_node_runs_out() -> None:
+    stats = STATS.format(minute=5) + ", Prefix cache hit rate: 3.4%\n"
+    head = "00:00:01    kbmemfree   kbavail kbmemused  %memused kbbuffers  kbcached\n"
+    rows = "".join(f"{4 * step:02d}:00:01    {380_000_000 - 70_000_000 * step} {460_000_000 - 80_000_000 * step} {54_525_952 + 100_000_000 * step}     10.26    212992  81788928\n" for step in range(1, 6))
+    assert diagnose({"container.log": stats}).cause == "healthy"
+    assert diagnose({"container.log": stats, "node_readings.txt": "$ sar -r\n" + head + rows}).cause == "memory_leak"
