@@ -1,9 +1,8 @@
-"""What changes no answer: incidental names and numbers, a shifted clock, everything that else stands in a log; and what never turns a right answer into
-a wrong one that is called certain: a missing file."""
+"""What holds for all labelled cases: what else stands in a log changes no answer, quotes stand at their lines, and of several signatures the right one
+comes first."""
 
 import random
 import re
-from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -30,50 +29,6 @@ def texts(case: Path) -> dict[str, str]:
 
 def diagnosed(files: dict[str, str]) -> Diagnosis:
     return examine(Bundle("case", {name: BundleFile(name, partial(BytesIO, text.encode())) for name, text in files.items()}), KNOWLEDGE)
-
-
-def accepted(case: Path) -> set[str]:
-    label = yaml.safe_load((case / "expected.yaml").read_text())
-    return {label["cause"], *(label["also"] or []), "unknown"}
-
-
-def other_numbers(text: str) -> str:
-    text = re.sub(r"(pid=|[Pp]rocess |port=)(\d+)", lambda found: f"{found[1]}{int(found[2]) + 1711}", text)
-    text = re.sub(r"\b192\.0\.2\.(\d+)", r"198.51.100.\1", text)
-    return re.sub(r"GPU-[0-9a-f-]{36}", "GPU-00000000-1111-2222-3333-444444444444", text)
-
-
-def other_hours(text: str) -> str:
-    """All clocks of files without a date of their own go back by one hour, where the hour allows it."""
-    return re.sub(r"(?<=\d\d-\d\d )(\d\d)(?=:\d\d:\d\d)", lambda found: f"{(int(found[1]) + 23) % 24 if found[1] != '00' else 0:02d}", text)
-
-
-def other_frames(text: str) -> str:
-    text = re.sub(r"line \d+, in", "line 7, in", text)
-    return re.sub(r"\.py:\d+\]", ".py:7]", text).replace("/usr/local/lib/python3.12/dist-packages", "/srv/env/lib/python3.13/site-packages")
-
-
-@pytest.mark.parametrize("change", [other_numbers, other_hours, other_frames])
-def test_incidental_numbers_change_no_cause(change: Callable[[str], str]) -> None:
-    wrong = []
-    for case in CASES:
-        files = texts(case)
-        before = diagnosed(files)
-        after = diagnosed({name: change(text) if name.endswith(".log") else text for name, text in files.items()})
-        if (before.cause, before.certainty) != (after.cause, after.certainty):
-            wrong.append(f"{case.name}: {before.cause} ({before.certainty}) became {after.cause} ({after.certainty})")
-    assert wrong == []
-
-
-def test_a_missing_file_never_makes_a_wrong_answer_certain() -> None:
-    wrong = []
-    for case in CASES:
-        files = texts(case)
-        for gone in files:
-            found = diagnosed({name: text for name, text in files.items() if name != gone})
-            if found.certainty.value == "certain" and found.cause not in accepted(case):
-                wrong.append(f"{case.name} without {gone}: {found.cause}")
-    assert wrong == []
 
 
 @pytest.mark.parametrize("where", ["after a healthy run", "after a refused run", "followers behind", "noise between", "all of it"])
