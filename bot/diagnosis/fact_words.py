@@ -216,6 +216,8 @@ SAYS: dict[str, Text] = {
     "termination.at_grace_end": Text("It ended when its grace period did.", "它在宽限期结束时结束。"),
     "termination.at_startup_budget": Text("It lived as long as its start-up probe allows.", "存活时间正好是启动探针允许的时间。"),
     "termination.by": Text("The pod was ended on purpose: {value}.", "Pod 被有意结束：{value}。"),
+    "unit.ended": Text("The unit failed then: {value}.", "该单元失败的时间：{value}。"),
+    "unit.killed": Text("systemd says that the unit's main process was ended by SIGKILL.", "systemd 报告该单元的主进程被 SIGKILL 终止。"),
     "unit.stop_timed_out": Text("systemd ended it by force, since it did not stop in time.", "未能按时停止，systemd 强制终止了它。"),
     "termination.invented": Text("Nobody saw the end; the exit code is made up.", "没有人看到它结束；退出码是补填的。"),
 }

@@ -52,7 +52,7 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
         newest = (ours or kills)[-1]
         serves = flag(facts, "log.looked") is True and text(facts, "log.server") in ("vllm", "sglang") and text(facts, "failure.kind") not in _KILLED
         stranger = not ours and serves and newest.text("level") not in _NODE
-        return newest, "stranger" if stranger else "name"
+        return newest, "stranger" if stranger else "earlier" if _before_the_unit_ended(newest, facts) else "name"
     chosen = choose(facts, containers) if containers else Record(0)
     ids = {chosen.text("id"), chosen.text("ended_id")} - {""}
     others = {container.text(name) for container in containers for name in ("id", "ended_id") if container is not chosen} - {""}
@@ -112,6 +112,12 @@ def _elsewhere(kills: list[Record], container: Record, facts: Facts) -> tuple[Re
     return (blind[-1], "unplaced") if blind else (None, "none")
 
 
+def _before_the_unit_ended(kill: Record, facts: Facts) -> bool:
+    """Whether the unit of which systemd tells ended at another time than this kill, by the same machine's clock."""
+    ended, moment = number(facts, "unit.ended_local_s"), kill.number("local_s")
+    return ended is not None and moment is not None and abs(ended - moment) > FAR
+
+
 def _fills(kill: Record, container: Record, facts: Facts) -> bool:
     """Whether a kill for a limit, of which no path is known, took a process that filled just this container's limit, while it ran."""
     limit, held = container.number("memory_limit"), kill.number("anon")
@@ -151,7 +157,7 @@ def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
 
 def _victim(kill: Record) -> str:
     """The killed process; of a whole group that was ended, the last part of the group's path."""
-    return kill.text("task") or (kill.text("cgroup").rstrip("/").rpartition("/")[2] if kill.text("by") == "systemd-oomd" else "")
+    return kill.text("task") or (kill.text("cgroup").rstrip("/").rpartition("/")[2] if kill.text("by") != "kernel" else "")
 
 
 def _server_holds_most(kill: Record) -> bool:

@@ -126,7 +126,7 @@ def shorten(line: str, limit: int = QUOTE) -> str:
     """A line as a quote: no outer blanks, "..." where something is left out (what does not fit, colours, control characters)."""
     line = line.strip()
     if not line.isprintable():
-        line = "...".join(part for part in _CONTROL.split(line) if part.strip()).strip()
+        line = "...".join(part.strip(".") for part in _CONTROL.split(line) if part.strip(" .")).strip()  # dots beside the mark of a cut would be taken for it
     return line if len(line) <= limit else line[:limit].rstrip() + "..."
 
 

@@ -27,6 +27,7 @@ _STATS = re.compile(r"Memory cgroup stats for (\S+?):")
 _STAT = re.compile(r"(?:^|\s)(anon|file|shmem|file_mapped|inactive_file|active_file|slab|kernel_stack|cache|rss|mapped_file)[ :](\d{1,19})(KB)?\b")
 _ROW = re.compile(r"\[\s*(\d{1,10})\]\s+(\d+)\s+(\d+)\s+(\d{1,12})\s+(\d{1,12})\s+((?:\d+\s+){1,7})(-?\d{1,5})\s+(.{1,64})$")
 _OOMD = re.compile(r"systemd-oomd\S*: Killed (\S+)(?: \(.*?\))? due to (.{1,200})")
+_TALOS = re.compile(r"Sending SIGKILL to cgroup \{.{0,200}?OOMController.{0,80}?\"cgroup\": \"(?:/sys/fs/cgroup)?(/[^\"]{1,500})\"")
 _OOMD_SHORT = re.compile(r"(\S+\.(?:service|scope|slice)): systemd-oomd killed")
 _EARLYOOM = re.compile(r'earlyoom\S*: sending (SIG\w+) to process (\d+)(?: uid (\d+))? "(.{1,64}?)"(?:.*?VmRSS:? (\d+) MiB)?')
 _ROOM = re.compile(r"mem avail: .{1,60}?\)(?:, swap free: .{1,60}?\))?")
@@ -254,6 +255,11 @@ class _Reader:
         if oomd:
             kill = self._open(number, text)
             kill.by, kill.task_memcg, kill.why = "systemd-oomd", oomd[1], oomd[2].strip()
+            self._close()
+        talos = _TALOS.search(text)  # the machine's own controller, before the kernel has to
+        if talos and not any(kill.task_memcg == talos[1] for kill in self.done[-5:]):
+            kill = self._open(number, text)
+            kill.by, kill.task_memcg = "OOM controller of the machine", talos[1]
             self._close()
         told = None if oomd else _OOMD_SHORT.search(text)  # systemd's own word of it follows
         if told and not any(kill.by == "systemd-oomd" and kill.task_memcg.endswith(told[1]) for kill in self.done[-20:]):

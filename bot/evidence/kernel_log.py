@@ -26,7 +26,7 @@ _WOULD_TELL = "whether the kernel killed a process for memory, and for which lim
 _ANCHORS = (
     b"oom", b"Killed process", b"Kill process", b"out of memory", b"Out of memory", b"memory: usage", b"Xid", b"NVRM", b"NVLink",
     b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
-    b"SysRq", b"systemd-oomd", b"earlyoom[", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
+    b"SysRq", b"systemd-oomd", b"earlyoom[", b"OOMController", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
     b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"swap: usage",
 )  # fmt: skip
 _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)

@@ -24,6 +24,7 @@ _STAT = re.compile(
     r"^(?:\S*memory\.stat:)?(anon|file|shmem|inactive_file|active_file|slab|slab_reclaimable|unevictable|cache|rss|total_cache|total_rss|mapped_file|file_dirty)\s+(\d{1,18})$"
 )
 _EVENT = re.compile(r"^(?:\S*memory\.events(?:\.local)?:)?(low|high|max|oom|oom_kill|oom_group_kill)\s+(\d{1,12})$")
+_FAILED_UNIT = re.compile(r"Active: failed \(Result: (?:signal|timeout|exit-code|core-dump)\) since (?:[A-Z][a-z]{2} )?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 _PIDS = re.compile(r"^(?:\S*pids\.events(?:\.local)?:)?max\s+(\d{1,12})$")
 _CONTROL = re.compile(r"^(?:\S*memory\.oom_control:)?(oom_kill_disable|under_oom)\s+([01])$")
 _CPU = re.compile(r"^(?:\S*cpu\.stat:)?(nr_periods|nr_throttled|throttled_usec|throttled_time)\s+(\d{1,18})$")
@@ -280,6 +281,14 @@ def _docker(section: Section, emit: Emit) -> None:
             emit("node.unit_oom_kill", True, line)
         if re.search(r"dockerexec: unhealthy container|: unhealthy container\b", line.text):
             emit("docker.unhealthy", True, line)
+        failed = _FAILED_UNIT.search(line.text)
+        if failed:
+            emit("unit.ended", failed[1], line)
+            moment = kernel_log.clock(failed[1])
+            if moment is not None:
+                emit("unit.ended_local_s", moment[1], line)
+        if re.search(r"code=killed, (?:signal=KILL|status=9/KILL)", line.text):
+            emit("unit.killed", True, line)
         if re.search(r"State 'stop-(?:sigterm|watchdog|sigabrt)' timed out\. Killing", line.text):
             emit("unit.stop_timed_out", True, line)
         shm = re.search(r'"ShmSize"\s*:\s*(\d{1,15})', line.text)

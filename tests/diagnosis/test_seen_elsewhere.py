@@ -104,3 +104,27 @@ def test_lost_pod_is_made_again_and_nobody_is_told_that_nothing_is_to_do(name: s
     assert found.cause == "node_lost"
     assert "restart" in remedies(found)
     assert "none" not in remedies(found)
+
+
+def test_controller_of_the_machine_that_ends_a_pod_is_read_with_the_pods_group() -> None:
+    uid = "77f06c5c-4593-43e9-b970-987f6ecb825b"
+    line = f'user: warning: [2026-01-12T20:27:31.9Z]: [talos] Sending SIGKILL to cgroup {{"component": "controller-runtime", "controller": "runtime.OOMController", "cgroup": "/sys/fs/cgroup/kubepods/burstable/pod{uid}"}}\n'
+    found = diagnose({"node_readings.txt": f"$ dmesg | tail -5\n{line}{line}"})
+    assert (found.cause, found.certainty) == ("node_out_of_memory", Certainty.LIKELY)
+    assert uid in found.summary.en
+
+
+def test_kill_hours_before_a_unit_ended_is_none_of_that_unit() -> None:
+    kernel = killed(GROUP, GROUP, "php").replace("[1.", "[Mon Aug 31 18:23:18 2015] [1.")
+    unit = "$ systemctl status chat\n   Active: failed (Result: signal) since Tue 2015-09-01 00:12:41 CEST; 8h ago\n Main PID: 1091 (code=killed, signal=KILL)\n"
+    found = diagnose({"kernel.log": kernel, "node_readings.txt": unit})
+    assert (found.cause, found.recommendations) == ("unknown", ())
+    at_that_time = unit.replace("Tue 2015-09-01 00:12:41", "Mon 2015-08-31 18:23:20")
+    assert diagnose({"kernel.log": kernel, "node_readings.txt": at_that_time}).family == "host_memory"
+
+
+def test_kill_before_the_newest_start_is_told_and_proves_nothing() -> None:
+    log = "2026-02-14 11:20:18,116 INFO exited: worker (terminated by SIGKILL; not expected)\n2026-02-14 11:20:19,119 INFO spawned: 'worker' with pid 440\n"
+    found = diagnose({"container.log": log})
+    assert (found.cause, found.recommendations) == ("unknown", ())
+    assert "SIGKILL" in found.summary.en

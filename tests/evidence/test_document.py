@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.evidence.document import Document, epoch
+from bot.evidence.document import Document, epoch, shorten
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**17), 10**17) | st.text(max_size=20)
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=30)
@@ -60,3 +60,8 @@ def test_times_with_and_without_zone() -> None:
     assert epoch("2026-01-14T09:31:07Z") == epoch("2026-01-14T10:31:07+01:00") == epoch("2026-01-14T04:01:07.123-0530")
     assert epoch("0001-01-01T00:00:00Z") is None
     assert epoch("2026-13-45T09:31:07Z") is None
+
+
+def test_dots_beside_a_control_character_are_not_taken_for_the_mark_of_a_cut() -> None:
+    line = "one.\x00two...\x07.three"
+    assert all(part in line for part in shorten(line).split("..."))
