@@ -1,5 +1,6 @@
 """The command line: `oombot COMMAND ...`. Each command is one file in `bot/terminal/`, imported only when it is asked for (start-up is a feature)."""
 
+import atexit
 import gc
 import importlib
 import sys
@@ -38,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"oombot: no command {words[0]!r}; one of: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     gc.set_threshold(50_000, 20, 20)  # a start makes many objects that stay; to look for rubbish among them every 700 costs a twentieth of it
+    atexit.register(gc.freeze)  # nor does the end need to look for rubbish: it all goes
     from bot.errors import BadSettings, KnowledgeError, OombotError
 
     command = importlib.import_module(f"bot.terminal.{words[0]}")

@@ -234,16 +234,22 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
         (event.line for event in events if event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"), default=0
     )
     calls = [event.line for event in events if event.message.role == "hint" and event.message.purpose in _CALLS]
+    last = next((event for event in serving if event.line == ready), None)
     lasting = [
         event
         for event in candidates
-        if (event.line > ready or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
+        if (event.line > ready or _later(event, last) or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
         and not (event.message.tier >= WEAK and event.line < max(ready, alive))
     ]
     if not lasting:
         return None
     best = min(event.message.tier for event in lasting)
     return min((event for event in lasting if event.message.tier == best), key=lambda event: event.line)
+
+
+def _later(event: Event, other: Event | None) -> bool:
+    """Whether the event is the later one by the clock, wherever it stands: two streams lie in one file and one may lag behind."""
+    return other is not None and event.prefix.seconds is not None and other.prefix.seconds is not None and event.prefix.seconds > other.prefix.seconds
 
 
 def _frames(events: Sequence[Event], root: Event) -> tuple[Event, ...]:
@@ -275,6 +281,8 @@ def _where(events: Sequence[Event], root: Event, frames: Sequence[Event], reache
         if frame.message.purpose in _SPECIFIC and frame.message.phase:
             return frame.message.phase, "stack"
     phases = {frame.message.phase for frame in frames}
+    if reached is not None and reached.order > Phase.DEVICE.order:
+        phases.discard(Phase.DEVICE)  # buffers between the ranks are also made later on
     found = next((phase for phase in _PHASES if phase in phases), None)
     if found is Phase.SERVING and reached is not None and reached.order < Phase.CACHE_SIZING.order and not _ready(events):
         found = reached  # the profiling run executes the model by the same functions as a request does

@@ -5,23 +5,17 @@ feeds only. Knows nothing of servers; what the lines mean is `events` and `incid
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO
+from functools import partial
+from typing import BinaryIO
 
 from bot.logs.messages import LogMessage
-from bot.logs.search import Anchors, Search
+from bot.logs.parts import BLOCK, OVERLAP, Part, Parts, Turns, line_feeds
+from bot.logs.search import Anchors, Found, Look, Search
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-BLOCK = 2 * 2**20
 REACH = 4096  # bytes before and behind an anchor that a pattern sees
-OVERLAP = 512  # longer than any anchor; what two parts of one endless line share
 KEEP = 400  # hits of one message that are kept: so many first ones and so many last ones
-TOGETHER = 64 * 2**20  # bytes behind which reading and searching go on side by side
-PIECE = 64 * 2**10  # bytes in which line feeds are counted at a time: what the allocator keeps at hand
 IN_ONE_LINE = 4  # hits of one anchor in one line that are looked at
 TAIL = 6  # last lines that are kept for showing where a log stops
 
@@ -62,176 +56,71 @@ class Scanner:
     def scan(self, stream: BinaryIO, block: int = BLOCK) -> Scan:
         """Reads `stream` to its end, through two buffers that are used again and again. May run in several threads at once."""
         keeper, search = _Keeper(self.messages), Search(self._search)
-        newest: deque[_Part] = deque(maxlen=2)  # the last two stay in the two buffers
-        before: tuple[_Part, Callable[[], _Ends]] | None = None
-        with _Helper(search) as helper:
-            for part in chain(_parts(stream, block), [None]):
-                if before is not None:
-                    self._take(before[0], before[1](), keeper)
-                    newest.append(before[0])
-                before = (part, helper.start(part)) if part is not None else None
+        newest: deque[Part] = deque(maxlen=2)  # the last two stay in the two buffers
+        with Turns(Parts(stream, block)) as turns:
+            for part, found in turns.each(lambda: partial(_find, search.look)):
+                search.learn(found, part.buffer, part.end)
+                self._take(part, found.hits, keeper)
+                newest.append(part)
         self._look_closely(newest, search, keeper)
         return keeper.result()
 
-    def _take(self, part: "_Part", ends: "_Ends", keeper: "_Keeper") -> None:
+    def _take(self, part: Part, hits: list[tuple[int, int]], keeper: "_Keeper") -> None:
         """Takes the hits of one part that was searched."""
-        for index in ends.anchors():
+        keeper.end_of_part(part)
+        if not hits:
+            return
+        ends: dict[int, list[int]] = {}
+        for index, end in hits:
+            ends.setdefault(index, []).append(end)
+        for index, found in ends.items():
             if self._owner[index].counted:
-                ends.take(index, 0, part.buffer.rfind(self._anchors[index], 0, part.end) + len(self._anchors[index]))
-        keeper.drop(ends.dropped)
+                found.append(part.buffer.rfind(self._anchors[index], 0, part.end) + len(self._anchors[index]))
+        keeper.drop(sum(max(0, len(found) - 2 * KEEP) for found in ends.values()))
         here: dict[int, tuple[int, int]] = {}  # anchor -> line of its newest hit, and how many it has there
-        for line, end, index in _with_lines(part, ends.kept()):
+        for line, end, index in _with_lines(part, _kept(ends)):
             there, times = here.get(index, (0, 0))
             here[index] = (line, times + 1 if there == line else 1)
             if here[index][1] <= IN_ONE_LINE:
                 keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
-        keeper.end_of_part(part)
 
-    def _look_closely(self, newest: Iterable["_Part"], search: Search, keeper: "_Keeper") -> None:
+    def _look_closely(self, newest: Iterable[Part], search: Search, keeper: "_Keeper") -> None:
         """Of the most frequent anchors, the last KEEP hits of the file."""
         for part in newest:
-            last = sorted((end, index) for index, end in search.last(part.buffer, part.end, KEEP))
+            last = sorted((end, index) for index, end in search.look.last(part.buffer, part.end, KEEP))
             for line, end, index in _with_lines(part, last):
                 keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
         keeper.put_in_order()
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The first `end` bytes of the buffer: whole lines, or a piece of an endless one whose beginning is `head`. Of `seen` bytes the hits are known
-    already; `line` is the number of the first line, `feeds` how many line feeds stand in it."""
-
-    buffer: bytearray
-    end: int
-    line: int
-    feeds: int
-    seen: int
-    head: bytes
+def _find(look: Look, part: Part) -> Found:
+    return look.find(part.buffer, part.end)
 
 
-def _parts(stream: BinaryIO, block: int) -> Iterator[_Part]:
-    """The stream in parts, in two buffers that take turns: a part stays as it is while the next one is read."""
-    size = max(block, 2 * OVERLAP) + 2 * OVERLAP
-    buffer, other = bytearray(size), bytearray(size)
-    line, seen, head, rest = 1, 0, b"", 0  # rest: bytes of an unfinished line at the front of the buffer
-    while True:
-        fresh = _fill(stream, buffer, rest)
-        filled = rest + fresh
-        cut = buffer.rfind(b"\n", 0, filled) + 1
-        if not fresh:
-            if filled:
-                yield _Part(buffer, filled, line, _line_feeds(buffer, 0, filled), seen, head)
-            return
-        if cut:
-            feeds = _line_feeds(buffer, 0, cut)
-            yield _Part(buffer, cut, line, feeds, seen, head)
-            line, seen, head = line + feeds, 0, b""
-        elif filled == size:
-            head = head or bytes(buffer[:OVERLAP])
-            yield _Part(buffer, filled, line, 0, seen, head)
-            cut, seen = filled - OVERLAP, OVERLAP
-        rest = filled - cut
-        other[:rest] = buffer[cut:filled]
-        buffer, other = other, buffer
-
-
-def _with_lines(part: _Part, hits: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+def _with_lines(part: Part, hits: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
     """Line, end and anchor of hits (ends with anchors, ascending) that were not seen before. Counts from whichever end is nearer."""
     line, position = part.line, 0
     for end, index in hits:
         if end <= part.seen:
             continue
         if end - position <= part.end - end:
-            line += _line_feeds(part.buffer, position, end)
+            line += line_feeds(part.buffer, position, end)
         else:
-            line = part.line + part.feeds - _line_feeds(part.buffer, end, part.end)
+            line = part.line + part.feeds - line_feeds(part.buffer, end, part.end)
         position = end
         yield line, end, index
 
 
-class _Helper:
-    """Searches a part in another thread while this one reads and counts the next, once a file is so large that it pays."""
-
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> "_Helper":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def start(self, part: _Part) -> Callable[[], "_Ends"]:
-        """Begins to search a part; the result waits for the end and gives the hits."""
-        ends = _Ends()
-        if self._search.read < TOGETHER:
-            self._search.find(part.buffer, part.end, ends.take)
-            return lambda: ends
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(1)
-        at_work = self._pool.submit(self._search.find, part.buffer, part.end, ends.take)
-
-        def wait() -> _Ends:
-            at_work.result()
-            return ends
-
-        return wait
+def _kept(ends: dict[int, list[int]]) -> list[tuple[int, int]]:
+    """Of each anchor the first KEEP ends and the last KEEP, so that a million hits cost little more than their count; in order of the part, each once."""
+    for index, found in ends.items():
+        if len(found) > 2 * KEEP:
+            found.sort()
+            ends[index] = found[:KEEP] + found[-KEEP:]
+    return sorted({(end, index) for index, found in ends.items() for end in found})
 
 
-class _Ends:
-    """Where anchors end in one part: of each the first KEEP and the last KEEP, so that a million hits cost little more than their count."""
-
-    def __init__(self) -> None:
-        self._first: dict[int, list[int]] = {}
-        self._last: dict[int, deque[int]] = {}
-        self._seen = 0
-
-    def take(self, index: int, _start: int, end: int, _flags: int = 0, _context: object = None) -> None:
-        self._seen += 1
-        ends = self._first.setdefault(index, [])
-        if len(ends) < KEEP:
-            ends.append(end)
-        else:
-            self._last.setdefault(index, deque(maxlen=KEEP)).append(end)
-
-    def anchors(self) -> list[int]:
-        return list(self._first)
-
-    def kept(self) -> list[tuple[int, int]]:
-        """Ends with their anchors, in order of the part, each once."""
-        return sorted({(end, index) for kept in (self._first, self._last) for index, ends in kept.items() for end in ends})
-
-    @property
-    def dropped(self) -> int:
-        return self._seen - sum(len(ends) for kept in (self._first, self._last) for ends in kept.values())
-
-
-def _line_feeds(data: bytearray, begin: int, end: int) -> int:
-    """How many line feeds stand there. In long lines, taking them out is twice as fast as counting them, since that jumps from one to the next."""
-    if end - begin < 4096 or data.count(b"\n", begin, begin + 4096) > 100:
-        return data.count(b"\n", begin, end)
-    total = end - begin
-    for at in range(begin, end, PIECE):
-        total -= len(data[at : min(end, at + PIECE)].replace(b"\n", b""))
-    return total
-
-
-def _fill(stream: BinaryIO, buffer: bytearray, start: int) -> int:
-    """Reads into the buffer behind `start` as much as fits; compressed streams give little at a time."""
-    view, position = memoryview(buffer), start
-    while position < len(buffer):
-        got = stream.readinto(view[position:])  # type: ignore[attr-defined]
-        if not got:
-            break
-        position += got
-    return position - start
-
-
-def _hit(part: _Part, message: LogMessage, line: int, end: int, length: int) -> Hit:
+def _hit(part: Part, message: LogMessage, line: int, end: int, length: int) -> Hit:
     anchor = end - length
     begin = part.buffer.rfind(b"\n", max(0, anchor - REACH), anchor) + 1
     whole = begin > 0 or anchor <= REACH
@@ -276,19 +165,23 @@ class _Keeper:
     def drop(self, hits: int) -> None:
         self._scan.dropped += hits
 
-    def end_of_part(self, part: _Part) -> None:
+    def end_of_part(self, part: Part) -> None:
         line = part.line + part.feeds
         self._scan.size += part.end - min(part.seen, part.end)
         open_line = part.end > 0 and part.buffer[part.end - 1] != 10
         if part.end:
             self._scan.lines = line - 1 + open_line
+        ends = part.buffer[max(0, part.end - REACH) : part.end].split(b"\n")[1:]
+        if len(ends) > TAIL and not ends[-1] and all(text and not text.isspace() for text in ends[-1 - TAIL : -1]):
+            self._tail.extend(enumerate(map(bytes, ends[-1 - TAIL : -1]), line - TAIL))
+            return
         found: list[tuple[int, bytes]] = []
         number, end = line, part.end
         while end > 0 and len(found) < TAIL and line - number < 64:
             begin = part.buffer.rfind(b"\n", 0, end) + 1
-            text = bytes(part.buffer[begin : min(end, begin + REACH)])
-            if text.strip():
-                found.append((number, text))
+            text = part.buffer[begin : min(end, begin + REACH)]
+            if text and not text.isspace():
+                found.append((number, bytes(text)))
             number, end = number - 1, begin - 1
         self._tail.extend(reversed(found))
 

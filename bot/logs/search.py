@@ -1,182 +1,212 @@
-"""Finds constant texts (anchors) in blocks of bytes, in three ways that give the same answer: one by one in a small block, all at once with hyperscan,
+"""Finds anchors (constant texts) in blocks of bytes, in three ways that give the same answer: one by one in a small block, all at once with hyperscan,
 and, in a large file, by a few short pieces that stand in no usual line of this very file.
 
 What a file prints all the time is learned from the file: an anchor with very many hits is looked for from both ends of a block only. Knows no lines
 and no messages.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import hyperscan  # not at run time: a small log needs none
 
-Take = Callable[[int, int, int], None]  # index of the anchor, start (unused), end
+Buffer = bytes | bytearray
+Note = Callable[[int, int, int, int, object], bool | None]  # index of the text, start (unused), end, flags and context (unused)
 
 SMALL = 16 * 2**10  # bytes up to which one search for each anchor is faster than to build a database
-LARGE = 48 * 2**20  # bytes of a file behind which it pays to learn what its usual lines look like
+LARGE = 16 * 2**20  # bytes of a file behind which it pays to learn what its usual lines look like
 PIECE = 4  # bytes of a short piece
-SAMPLE = 64 * 2**10  # bytes that show the usual lines, from four places of a block
+SAMPLE = 64 * 2**10  # bytes that show the usual lines
+PLACES = 32  # of a block that the sample is taken from: numbers and times go on within it
 USUAL = 4  # hits of a text in the sample that make it usual
 CROWD = 2000  # hits of all pieces, or of one anchor, in a block that are too many
+STRAY = 4000  # places with a piece and no anchor that cost as much as to learn the file anew
 RELEARN = 8  # times that a file may be learned anew
 _NOTHING = b"no anchor is left, and this stands in no log \x01\xff"  # a database wants one text at least
 EACH_END = 4  # hits of a very frequent anchor that are given at each end of a block
 
 
+class Texts:
+    """Constant texts as one database, built when it is first searched for. Several threads may search at once."""
+
+    def __init__(self, texts: Sequence[bytes], ids: Sequence[int], once: Collection[int] = ()) -> None:
+        self._texts, self._ids, self._once = texts, ids, once
+        self._scratches: list[hyperscan.Scratch] = []  # room to work in, that no thread uses now
+
+    @cached_property
+    def _database(self) -> "hyperscan.Database":
+        import hyperscan
+
+        flags = [hyperscan.HS_FLAG_SINGLEMATCH if index in self._once else 0 for index in self._ids]
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(expressions=list(self._texts) or [_NOTHING], ids=list(self._ids) or [0], flags=flags or [0], literal=True)
+        return database
+
+    def search(self, view: memoryview, note: Note) -> None:
+        """Calls `note` for each hit, in no order, until it gives True."""
+        import hyperscan
+
+        try:
+            scratch = self._scratches.pop()
+        except IndexError:
+            scratch = hyperscan.Scratch(self._database)
+        with suppress(hyperscan.ScanTerminated):
+            self._database.scan(view, match_event_handler=note, scratch=scratch)  # type: ignore[type-var]  # any buffer
+        self._scratches.append(scratch)
+
+
 class Anchors:
-    """The constant texts, as one database that is built when a block is large enough. Shared by all scans; `once`: indexes of which the first hit of a
-    block will do."""
+    """The constant texts of all messages. Shared by all scans; `once`: indexes of which the first hit of a block will do."""
 
     def __init__(self, texts: Sequence[bytes], once: Collection[int]) -> None:
         self.texts, self.once = tuple(texts), frozenset(once)
         self.longest = max(map(len, self.texts), default=0)
-        self._whole: hyperscan.Database | None = None
+        self.whole = self.but(frozenset())
 
-    def whole(self) -> "hyperscan.Database":
-        if self._whole is None:
-            self._whole = self.database(range(len(self.texts)))
-        return self._whole
-
-    def database(self, indexes: Iterable[int]) -> "hyperscan.Database":
-        """A database of some of the texts, under their own indexes."""
-        import hyperscan
-
-        ids = list(indexes)
-        flags = [hyperscan.HS_FLAG_SINGLEMATCH if index in self.once else 0 for index in ids]
-        return _compiled([self.texts[index] for index in ids], ids, flags)
+    def but(self, hot: Collection[int]) -> Texts:
+        """All others, under their own indexes."""
+        ids = [index for index in range(len(self.texts)) if index not in hot]
+        return Texts([self.texts[index] for index in ids], ids, self.once)
 
 
-def _compiled(texts: Sequence[bytes], ids: Sequence[int], flags: Sequence[int]) -> "hyperscan.Database":
-    import hyperscan
+@dataclass(slots=True)
+class Found:
+    """Of one block: hits (index and end of the anchor, in no order), which frequent anchors it has no more, and what tells that it is unlike the
+    sample: too many places with a piece, or `strays`, the ends of pieces."""
 
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(expressions=list(texts) or [_NOTHING], ids=list(ids) or [0], flags=list(flags) or [0], literal=True)
-    return database
+    hits: list[tuple[int, int]] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)
+    crowded: bool = False
+    strays: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How blocks of one file are searched, from what is known of it so far. Unchanged by searching: two threads may use it at once."""
+
+    anchors: Anchors
+    hot: frozenset[int] = frozenset()  # very frequent ones
+    rest: Texts | None = None  # all others
+    pieces: Texts | None = None
+
+    def find(self, buffer: Buffer, end: int) -> Found:
+        """The hits in the first `end` bytes."""
+        if end <= SMALL and self.rest is None:
+            return Found(list(self._one_by_one(bytes(buffer[:end]))))
+        found, rest = Found(), self.rest or self.anchors.whole
+        ends = _ends(self.pieces, buffer, end) if self.pieces is not None else None
+        if ends is None or len(ends) > CROWD:
+            found.crowded = ends is not None
+            found.hits = _hits(rest, buffer, [(0, end)])
+        elif ends:  # in small windows the frequent ones may be found too: no reason to build another database
+            found.hits = [hit for hit in _hits(self.anchors.whole, buffer, _windows(sorted(ends), self.anchors.longest, end)) if hit[0] not in self.hot]
+            found.strays = ends
+        for index in self.hot:
+            hits = self._from_both_ends(index, buffer, end)
+            found.hits += hits
+            if not hits:
+                found.gone.add(index)
+        return found
+
+    def last(self, buffer: Buffer, end: int, most: int) -> Iterator[tuple[int, int]]:
+        """The last `most` hits of each very frequent anchor in the first `end` bytes: index and end."""
+        for index in self.hot - self.anchors.once:
+            yield from self._backwards(index, buffer, end, most)
+
+    def _one_by_one(self, data: bytes) -> Iterator[tuple[int, int]]:
+        for index, text in enumerate(self.anchors.texts):
+            at = data.find(text)
+            while at >= 0:
+                yield index, at + len(text)
+                at = -1 if index in self.anchors.once else data.find(text, at + 1)
+
+    def _from_both_ends(self, index: int, buffer: Buffer, end: int) -> list[tuple[int, int]]:
+        """A few hits of a very frequent anchor."""
+        text, hits = self.anchors.texts[index], list[tuple[int, int]]()
+        each = 1 if index in self.anchors.once else EACH_END
+        at = buffer.find(text, 0, end)
+        while at >= 0 and len(hits) < each:
+            hits.append((index, at + len(text)))
+            at = buffer.find(text, at + 1, end)
+        return hits + list(self._backwards(index, buffer, end, each)) if hits else []
+
+    def _backwards(self, index: int, buffer: Buffer, end: int, most: int) -> Iterator[tuple[int, int]]:
+        text, at = self.anchors.texts[index], end
+        for _ in range(most):
+            at = buffer.rfind(text, 0, at)
+            if at < 0:
+                return
+            yield index, at + len(text)
+            at += len(text) - 1
 
 
 class Search:
-    """One scan of one file: finds anchors block by block, and learns while it goes. Used by one thread."""
+    """What is known of one file: `look` says how its next block is searched, and `learn` takes what was found, block by block."""
 
     def __init__(self, anchors: Anchors) -> None:
-        self._anchors = anchors
+        self.look = Look(anchors)
         self.read = 0
         self._learned = 0
-        self._hot: set[int] = set()
-        self._all: hyperscan.Database | None = None
-        self._pieces: hyperscan.Database | None = None
-        self._scratch: hyperscan.Scratch | None = None
-        self._pieces_scratch: hyperscan.Scratch | None = None
-        self._offset = 0
-        self._found: list[tuple[int, int]] = []
-        self._pieces_at: list[int] = []
+        self._strays = 0
+        self._usual: set[int] = set()
 
-    def find(self, buffer: bytearray, end: int, take: Take) -> None:
-        """Calls `take` for the hits in the first `end` bytes, in no particular order."""
-        if end <= SMALL and not self.read:
-            self._one_by_one(buffer, end, take)
-            return
+    def learn(self, found: Found, buffer: Buffer, end: int) -> None:
+        """Takes what `look.find` gave for a block."""
         self.read += end
-        self._found = []
-        if self._pieces is None or not self._by_pieces(buffer, end):
-            self._at_once(buffer, 0, end)
-        for index, at in self._found:
-            take(index, 0, at)
-        gone = {index for index in self._hot if not self._from_both_ends(index, buffer, end, take)}
-        counts = Counter(index for index, _ in self._found)
+        look = self.look
+        counts = Counter(index for index, _ in found.hits) if len(found.hits) > CROWD else Counter[int]()
         hot = {index for index, count in counts.items() if count > CROWD}
-        if end > SAMPLE and (hot or gone or (self._pieces is None and self.read > LARGE)) and self._learned < RELEARN:
-            self._learn(buffer, end, self._hot - gone | hot)
+        self._strays += len(found.strays)
+        if self._strays > STRAY:
+            self._usual |= _grams(b"\n".join(buffer[max(0, at - 2 * PIECE) : at] for at in found.strays))
+        unlike = self.read > LARGE and (look.pieces is None or found.crowded or self._strays > STRAY)
+        if end > SAMPLE and (hot or found.gone or unlike) and self._learned < RELEARN:
+            self._learn(buffer, end, (look.hot - found.gone) | hot)
 
-    def last(self, buffer: bytearray, end: int, most: int) -> Iterator[tuple[int, int]]:
-        """The last `most` hits of each very frequent anchor in the first `end` bytes: index and end."""
-        for index in self._hot - self._anchors.once:
-            text, stop = self._anchors.texts[index], end
-            for _ in range(most):
-                at = buffer.rfind(text, 0, stop)
-                if at < 0:
-                    break
-                yield index, at + len(text)
-                stop = at + len(text) - 1
-
-    def _one_by_one(self, buffer: bytearray, end: int, take: Take) -> None:
-        data = bytes(buffer[:end])
-        for index, text in enumerate(self._anchors.texts):
-            at = data.find(text)
-            while at >= 0:
-                take(index, 0, at + len(text))
-                at = -1 if index in self._anchors.once else data.find(text, at + 1)
-
-    def _at_once(self, buffer: bytearray, begin: int, end: int) -> None:
-        import hyperscan
-
-        if self._all is None:
-            self._all = self._anchors.whole()
-        if self._scratch is None:
-            self._scratch = hyperscan.Scratch(self._all)
-        self._offset = begin
-        self._all.scan(memoryview(buffer)[begin:end], match_event_handler=self._note, scratch=self._scratch)  # type: ignore[type-var]  # any buffer
-
-    def _note(self, index: int, _start: int, end: int, _flags: int, _context: object) -> None:
-        self._found.append((index, end + self._offset))
-
-    def _note_piece(self, _index: int, _start: int, end: int, _flags: int, _context: object) -> bool:
-        self._pieces_at.append(end)
-        return len(self._pieces_at) > CROWD  # true: stop here
-
-    def _by_pieces(self, buffer: bytearray, end: int) -> bool:
-        """Looks at the places where a piece stands. False when these are too many: the block is unlike the sample."""
-        import hyperscan
-
-        self._pieces_at = []
-        with suppress(hyperscan.ScanTerminated):
-            self._pieces.scan(memoryview(buffer)[:end], match_event_handler=self._note_piece, scratch=self._pieces_scratch)  # type: ignore
-        if len(self._pieces_at) > CROWD:
-            self._pieces = None if self._learned < RELEARN else self._pieces
-            return False
-        for begin, stop in _windows(sorted(self._pieces_at), self._anchors.longest, end):
-            self._at_once(buffer, begin, stop)
-        return True
-
-    def _from_both_ends(self, index: int, buffer: bytearray, end: int, take: Take) -> bool:
-        """Gives a few hits of a very frequent anchor; False when there is none any more."""
-        text = self._anchors.texts[index]
-        each = 1 if index in self._anchors.once else EACH_END
-        at = buffer.find(text, 0, end)
-        if at < 0:
-            return False
-        for _ in range(each):
-            if at >= 0:
-                take(index, 0, at + len(text))
-                at = buffer.find(text, at + 1, end)
-        stop = end
-        for _ in range(each):
-            at = buffer.rfind(text, 0, stop)
-            if at >= 0:
-                take(index, 0, at + len(text))
-                stop = at + len(text) - 1
-        return True
-
-    def _learn(self, buffer: bytearray, end: int, hot: set[int]) -> None:
+    def _learn(self, buffer: Buffer, end: int, hot: frozenset[int]) -> None:
         """Takes the block as a sample of what is usual now."""
-        import hyperscan
+        self._learned, self._strays = self._learned + 1, 0
+        look, anchors, pieces = self.look, self.look.anchors, None
+        if self.read > LARGE:
+            sample = bytearray().join(buffer[at : at + SAMPLE // PLACES] for at in range(0, end - SAMPLE // PLACES, max(1, end // PLACES)))
+            seen = {index for index, _ in _hits(anchors.whole, sample, [(0, len(sample))])}
+            hot = hot | {index for index in seen if sample.count(anchors.texts[index]) >= USUAL}
+            self._usual |= _grams(sample)
+            chosen = pieces_of([text for index, text in enumerate(anchors.texts) if index not in hot], self._usual)
+            pieces = Texts(chosen, range(len(chosen)))
+        self.look = Look(anchors, hot, look.rest if hot == look.hot else anchors.but(hot), pieces)
 
-        self._learned += 1
-        sample = b"\n".join(bytes(buffer[at : at + SAMPLE // 4]) for at in range(0, end - SAMPLE // 4, max(1, (end - SAMPLE // 4) // 4)))
-        if self.read > LARGE:
-            hot = hot | {index for index, text in enumerate(self._anchors.texts) if text in sample and sample.count(text) >= USUAL}
-        self._hot = hot
-        rest = [index for index in range(len(self._anchors.texts)) if index not in hot]
-        self._all = self._anchors.database(rest)
-        self._scratch = hyperscan.Scratch(self._all)
-        self._pieces = None
-        if self.read > LARGE:
-            pieces = pieces_of([self._anchors.texts[index] for index in rest], sample)
-            self._pieces = _compiled(pieces, range(len(pieces)), [0] * len(pieces))
-            self._pieces_scratch = hyperscan.Scratch(self._pieces)
+
+def _hits(texts: Texts, buffer: Buffer, windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Index and end of each hit, in no order."""
+    view, hits, offset = memoryview(buffer), list[tuple[int, int]](), 0
+
+    def note(index: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        hits.append((index, end + offset))
+
+    for begin, stop in windows:
+        offset = begin
+        texts.search(view[begin:stop], note)
+    return hits
+
+
+def _ends(pieces: Texts, buffer: Buffer, end: int) -> list[int]:
+    """Where pieces end, in no order; more than CROWD: it stopped there."""
+    ends: list[int] = []
+
+    def note(_index: int, _start: int, end: int, _flags: int, _context: object) -> bool:
+        ends.append(end)
+        return len(ends) > CROWD
+
+    pieces.search(memoryview(buffer)[:end], note)
+    return ends
 
 
 def _windows(places: Sequence[int], reach: int, end: int) -> Iterator[tuple[int, int]]:
@@ -193,25 +223,36 @@ def _windows(places: Sequence[int], reach: int, end: int) -> Iterator[tuple[int,
         yield begin, stop
 
 
-def pieces_of(texts: Sequence[bytes], sample: bytes) -> list[bytes]:
-    """Few short pieces of which each text holds one at least, none of them in the sample; a text of which that cannot be said stands for itself."""
-    usual = {sample[at : at + PIECE] for at in range(len(sample) - PIECE + 1)}
-    holders: dict[bytes, set[int]] = {}
-    for index, text in enumerate(texts):
-        for at in range(len(text) - PIECE + 1):
-            piece = text[at : at + PIECE]
-            if piece not in usual:
-                holders.setdefault(piece, set()).add(index)
-    left = set().union(*holders.values())
-    chosen = [text for index, text in enumerate(texts) if index not in left]
-    heap = [(-len(held), piece) for piece, held in holders.items()]
+def _grams(data: Buffer) -> set[int]:
+    """All that stands in PIECE bytes next to each other, as the numbers of a machine."""
+    found: set[int] = set()
+    for shift in range(PIECE):
+        found.update(memoryview(data)[shift : shift + (len(data) - shift) // PIECE * PIECE].cast("I"))
+    return found
+
+
+@cache
+def _grams_of(text: bytes) -> frozenset[int]:
+    return frozenset(_grams(text))
+
+
+def pieces_of(texts: Sequence[bytes], usual: set[int]) -> list[bytes]:
+    """Few short pieces of which each text holds one at least, none of them usual; a text of which that cannot be said stands for itself."""
+    unusual = [_grams_of(text) - usual for text in texts]
+    holders: dict[int, list[int]] = {}
+    for index, pieces in enumerate(unusual):
+        for piece in pieces:
+            holders.setdefault(piece, []).append(index)
+    chosen, left = set[int](), {index for index, pieces in enumerate(unusual) if pieces}
+    heap = [(-len(held), piece) for piece, held in holders.items() if len(held) > 1]
     heapify(heap)
-    while left:
+    while heap and left:
         count, piece = heappop(heap)
-        held = holders[piece] & left
+        held = left.intersection(holders[piece])
         if held and len(held) < -count:
             heappush(heap, (-len(held), piece))
         elif held:
-            chosen.append(piece)
+            chosen.add(piece)
             left -= held
-    return chosen
+    chosen.update(min(unusual[index]) for index in left)
+    return [text for index, text in enumerate(texts) if not unusual[index]] + [piece.to_bytes(PIECE, sys.byteorder) for piece in sorted(chosen)]

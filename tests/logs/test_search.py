@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.logs import search
-from bot.logs.search import EACH_END, LARGE, SAMPLE, SMALL, Anchors, Search, pieces_of
+from bot.logs.search import EACH_END, LARGE, SAMPLE, SMALL, Anchors, Search, _grams, pieces_of
 
 TEXTS = [b"out of memory", b"memory", b"Killed", b"EngineDeadError", b"aaaa", b"200 OK"]
 LINE = b'INFO:     10.1.2.3:51022 - "POST /v1/chat/completions HTTP/1.1" 200 OK of the usual kind\n'
@@ -22,9 +22,10 @@ def plainly(data: bytes, index: int) -> set[int]:
 
 
 def found(hunt: Search, data: bytes) -> set[tuple[int, int]]:
-    ends: set[tuple[int, int]] = set()
-    hunt.find(bytearray(data), len(data), lambda index, _, end: ends.add((index, end)))
-    return ends
+    buffer = bytearray(data)
+    here = hunt.look.find(buffer, len(data))
+    hunt.learn(here, buffer, len(data))
+    return set(here.hits)
 
 
 def learned() -> Search:
@@ -60,7 +61,7 @@ def test_what_is_usual_in_the_file_is_given_from_both_ends_only() -> None:
 
 def test_the_last_hits_of_a_frequent_text_can_be_had_when_the_end_is_known() -> None:
     data = bytearray(LINE * 5000)
-    assert sorted(end for _, end in LEARNED.last(data, len(data), 400)) == sorted(plainly(bytes(data), 5))[-400:]
+    assert sorted(end for _, end in LEARNED.look.last(data, len(data), 400)) == sorted(plainly(bytes(data), 5))[-400:]
 
 
 def test_a_text_that_turns_frequent_late_costs_no_more_than_its_ends_and_is_found_again_when_rare() -> None:
@@ -81,7 +82,7 @@ def test_an_only_first_hit_is_wanted_of_counted_texts() -> None:
 
 
 def test_few_pieces_stand_for_all_texts_and_none_is_usual() -> None:
-    pieces = pieces_of([b"in load_model", b"in load_weights", b"/fsdp", b"200 OK"], LINE)
+    pieces = pieces_of([b"in load_model", b"in load_weights", b"/fsdp", b"200 OK"], _grams(LINE))
     assert all(any(piece in text for piece in pieces) for text in (b"in load_model", b"in load_weights", b"/fsdp", b"200 OK"))
     assert not any(piece in LINE for piece in pieces if piece != b"200 OK")
     assert len(pieces) == 3
@@ -89,7 +90,17 @@ def test_few_pieces_stand_for_all_texts_and_none_is_usual() -> None:
 
 @pytest.mark.parametrize("texts", [[], [b"abcd"]])
 def test_no_text_and_one_text_can_be_searched(texts: list[bytes]) -> None:
-    hits: list[int] = []
-    Search(Anchors(texts, ())).find(bytearray(b"abcd" * SMALL), 4 * SMALL, lambda index, _, end: hits.append(end))
+    hits = Search(Anchors(texts, ())).look.find(b"abcd" * SMALL, 4 * SMALL).hits
     assert len(hits) == (SMALL if texts else 0)
     assert search.PIECE == 4
+
+
+def test_pieces_that_turn_out_to_be_usual_are_given_up() -> None:
+    hunt = learned()
+    pieces = hunt.look.pieces
+    strays = (LINE * 20 + b"memo " * 20) * 100  # no anchor, but what an anchor is looked for by
+    for _ in range(search.STRAY // 100):
+        found(hunt, strays)
+    assert hunt.look.pieces is not pieces
+    assert hunt.look.find(strays, len(strays)).strays == []
+    assert {index for index, _ in found(hunt, strays + b" out of memory ")} == {0, 1, 5}
