@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bot.diagnosis.signatures import judge
+from bot.diagnosis.rank import EXPLAINS, ranked
+from bot.diagnosis.signatures import findings, judge
 from bot.evidence.bundle import open_path
 from bot.facts import Facts
 from bot.incident import examine
-from bot.model import Bundle, BundleFile, Diagnosis, Fact
+from bot.model import Bundle, BundleFile, Certainty, Diagnosis, Fact
 from bot.playbooks import folder, load
 from tests.diagnosis import buried
 
@@ -77,9 +78,6 @@ def examples() -> list[tuple[str, str, Facts, str]]:
 
 def test_a_signature_fires_on_its_own_examples_surer_than_any_rival() -> None:
     """Where another cause's signature fires on the same facts with the same certainty, the table of explanations must decide between them."""
-    from bot.diagnosis.rank import ranked
-    from bot.diagnosis.signatures import findings
-
     wrong = []
     for name, cause, facts, _ in examples():
         own = next(item for item in KNOWLEDGE.signatures if item.id == name)
@@ -90,6 +88,23 @@ def test_a_signature_fires_on_its_own_examples_surer_than_any_rival() -> None:
     assert wrong == []
 
 
-TOLERATED = {
-    "memory_leak/may-grow-between-errors": "runtime_burst",  # only keeps a second name open where a peak is likelier
+def test_no_other_cause_fires_as_surely_unless_it_is_a_symptom() -> None:
+    """On the examples of a signature a rival may be as sure only where the table says that this cause makes it look so, or where it admits not to know."""
+    wrong = []
+    for name, cause, facts, _ in examples():
+        own = next(judge(item, facts) for item in KNOWLEDGE.signatures if item.id == name)
+        assert own is not None
+        rivals = [
+            found
+            for item in KNOWLEDGE.signatures
+            if item.cause not in {cause, "unknown", TOLERATED.get(name), *EXPLAINS.get(cause, ())} and (found := judge(item, facts))
+        ]
+        wrong += [f"{name}: {rival.signature.id} is as sure" for rival in rivals if SURE.index(rival.certainty) >= SURE.index(own.certainty)]
+    assert sorted(set(wrong)) == []
+
+
+SURE = (Certainty.POSSIBLE, Certainty.LIKELY, Certainty.CERTAIN)
+TOLERATED = {  # what only keeps a second name open, where the other is likelier
+    "memory_leak/may-grow-between-errors": "runtime_burst",
+    "node_out_of_memory/bad-alloc": "abort",
 }
