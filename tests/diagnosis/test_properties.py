@@ -107,4 +107,5 @@ SURE = (Certainty.POSSIBLE, Certainty.LIKELY, Certainty.CERTAIN)
 TOLERATED = {  # what only keeps a second name open, where the other is likelier
     "memory_leak/may-grow-between-errors": "runtime_burst",
     "node_out_of_memory/bad-alloc": "abort",
+    "shm_too_small/nccl-segment-small": "nccl_failure",
 }
