@@ -1,14 +1,18 @@
 """Shared memory of a node that nobody holds: previewed segment by segment, dropped once, never what the node did not prove."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bot.cases import Cases, Timings
+from bot.cases.engine import real
 from bot.clients.kubernetes_writer import KubernetesWriter
 from bot.clients.ssh_hands import SshHands
 from bot.errors import BadInput, Conflict, Temporary, Unsupported
-from bot.model import StepKind, Verdict
+from bot.evidence.locate import query
+from bot.model import Certainty, Diagnosis, Request, State, StepKind, Text, Verdict
 from bot.remediation import dry_run, execute_step, judge, observe, plan_undo
 from bot.remediation.orphan_segments import MOST, read
 from bot.sandbox.kubelet.machine import Segment, machine
@@ -16,9 +20,10 @@ from bot.sandbox.ssh_node import SshNode
 from tests.clients.sshd import Settings, running_sshd
 from tests.deploy.test_shm import NAMES, Node, node
 from tests.remediation.place import CRASHES, Place
-from tests.remediation.plans import handed_out, new_id, operation, planned
+from tests.remediation.plans import handed_out, new_id, operation, planned, recommendation
 from tests.remediation.shelf import NOW, deployment_shelf
 from tests.remediation.test_kept_plans import kept
+from tests.walk.world import ANA, JO, OPS, POLICY, WEI, Stage
 
 __all__ = ["node"]
 FREE = "file\t12\t17179869184\t17179869184\t1600000000.0000000000\t0\troot\t90000\tfree\tvllm_offload_0123abcd.mmap\n"
@@ -156,3 +161,37 @@ def test_the_sandbox_node_keeps_to_the_same_list(tmp_path: Path) -> None:
         hands.drop(*where, [found[0].word], dry_run=False)
         hands.drop(*where, [found[0].word], dry_run=False)
     assert [one.name for one in there.segments] == ["psm_00002222"]
+
+
+def test_the_whole_way_from_the_question_to_the_outcome(place: Place, tmp_path: Path) -> None:
+    """Asked, previewed, approved by a second person, dropped once, verified; no Undo is offered. Only the diagnosis is given."""
+    target = place.crash_looping("Deployment", script=CRASHES)
+    there = machine(target.node)
+    there.segments = [Segment(12, "psm_00001111", 64 << 20), Segment(13, "psm_00002222", 64 << 20, held=True)]
+    wanted = recommendation("drop_shared_memory", "", None)
+    found = Diagnosis("shm_too_small", "communication", Certainty.CERTAIN, Text("full"), recommendations=(wanted,))
+    with SshNode({target.node: there}, tmp_path) as far:
+        hands = SshHands(Settings(user="oombot", key=far.key_file, known_hosts=far.known_hosts, port=far.port))
+        stage = Stage(
+            tmp_path,
+            replace(POLICY, actions=("drop_shared_memory",), typed_from="never"),
+            writers={"sandbox": KubernetesWriter("sandbox", place._client(tmp_path, "remediator"), hands)},
+        )
+        stage.cases = Cases(
+            stage.store, stage.queue, {"sandbox": place.reader}, stage.writers, None, stage.chat, stage.people, stage.policy, None, stage.audit, stage.clock,
+            engine=replace(real(hands), examine=lambda bundle, knowledge: found), timings=Timings(),
+        )  # fmt: skip
+        stage.cases.bind(stage.queue)
+        case = stage.cases.receive(Request("r1", ANA, query(f"{target.namespace}/{target.pod}"), stage.clock.now(), OPS))
+        stage.queue.run_due()
+        case = stage.click(JO, case, "apply")
+        assert (case.state, len(there.segments)) == (State.AWAITING_APPROVAL, 2)
+        case = stage.click(WEI, case, "approve")
+        for _ in range(3):
+            case = stage.later(case, seconds=16)
+    assert [one.name for one in there.segments] == ["psm_00002222"]
+    assert case.operation is not None
+    assert case.operation.outcome is not None
+    assert (case.state, case.operation.outcome.verdict) == (State.VERIFIED, Verdict.VERIFIED)
+    assert "undo" not in [button.verb for button in case.buttons]
+    assert [entry["object"] for entry in stage.events("planned")] == [f"Node {target.node}"]
