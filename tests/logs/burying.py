@@ -10,7 +10,7 @@ from tests.logs import noise
 from tests.logs.noise import Manner
 
 WAYS = ("after a healthy run", "after other failures", "while serving", "between the lines", "followers and neighbours behind", "all at once")
-_STARTS = re.compile(r"vLLM API server version|Initializing an? (?:V1 )?LLM engine|server_args=ServerArgs|args: Namespace\(")
+_STARTS = re.compile(r"vLLM API server version|Initializing an? (?:V[01] )?LLM engine|server_args=ServerArgs|args: Namespace\(")
 _SERVES = re.compile(r"Application startup complete|Avg prompt throughput|HTTP/1\.1\" 200|Received request |Decode batch")
 _FAILS = re.compile(r"Error\b|Exception|Killed|died|EngineCore failed|SIGSEGV|NCCL WARN")
 _STOPS = re.compile(r"shutdown triggered|Shutting down|SIGTERM|Application shutdown complete|KeyboardInterrupt")
