@@ -1,7 +1,7 @@
 """Model serving of one Databricks workspace, by its REST API, read only: endpoints as objects, their build and service logs.
 
 An endpoint is shown in the form of an object of a cluster (metadata, spec, status), so that whatever binds, compares and takes back a change of an
-object does so for an endpoint too. `spec` is the newest configuration that was asked for: the pending one while an update is under way or has failed,
+object does so for an endpoint too. `spec` is the newest configuration that was asked for: the pending one while an update is under way, has failed or was cancelled,
 else the one that serves. Its version stands in the place of the generation. It follows no redirect, sends its token to the configured host alone,
 and knows no other kind of object. Shapes: the API's reference (2.0/serving-endpoints).
 """
@@ -159,7 +159,7 @@ def as_object(endpoint: Mapping[str, Any]) -> Json:
     """An endpoint as the API gives it, in the form of an object of a cluster. Pure."""
     serving, pending = _mapping(endpoint.get("config")), _mapping(endpoint.get("pending_config"))
     state = _mapping(endpoint.get("state"))
-    newest = pending if pending and (state.get("config_update") in (BUSY, "UPDATE_FAILED") or not serving) else serving
+    newest = pending if pending and (state.get("config_update") in (BUSY, "UPDATE_FAILED", "UPDATE_CANCELED") or not serving) else serving
     entities = [dict(one) for one in newest.get("served_entities") or newest.get("served_models") or () if isinstance(one, dict)]
     metadata: Json = {"name": str(endpoint.get("name", "")), "namespace": "", "uid": str(endpoint.get("id", "")), "generation": newest.get("config_version", 0)}
     mark = _mark(entities)

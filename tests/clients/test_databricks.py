@@ -65,6 +65,8 @@ def test_the_newest_configuration_that_was_asked_for_counts_also_when_it_failed(
     body = as_object(there.shown("CAN_VIEW"))
     assert (body["spec"]["served_entities"][0]["workload_size"], body["metadata"]["generation"]) == ("Large", 4)
     assert (body["status"]["serving_version"], body["status"]["pending_version"]) == (3, 4)
+    there.update = "UPDATE_CANCELED"
+    assert as_object(there.shown("CAN_VIEW"))["metadata"]["generation"] == 4
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,16 @@ def failed(name: str, message: str, serves: bool = True, **fields: Any) -> Endpo
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[DatabricksReader]:
+    asleep = Endpoint("asleep", serving(entity()))
+    assert asleep.config is not None
+    asleep.config["served_entities"][0]["state"] = {"deployment": "DEPLOYMENT_RECOVERING", "deployment_state_message": NO_MACHINE}
     two = Endpoint("two_models", serving(entity(), entity("chat-2")))
     there = [
         failed("chat", TIMED_OUT, logs={"chat-1": OOM}, build_logs={"chat-1": "built\n"}),
         failed("cap", NO_MACHINE, serves=False),
         Endpoint("fine", serving(entity())),
         two,
+        asleep,
     ]
     (tmp_path / "token").write_text("")
     with FakeDatabricks(*there) as fake:
@@ -105,13 +109,23 @@ def test_values_of_variables_that_are_not_the_servers_own_are_covered(reader: Da
 
 
 @pytest.mark.parametrize(
-    ("name", "cause", "remedies"), [("chat", "gpu_oom", {"bigger_gpu"}), ("cap", "unschedulable", {"scale_to_zero:disable"}), ("fine", "healthy", {"none"})]
+    ("name", "cause", "remedies"),
+    [
+        ("chat", "gpu_oom", {"bigger_gpu"}),
+        ("cap", "unschedulable", {"scheduling:fix"}),
+        ("asleep", "unschedulable", {"scale_to_zero:disable"}),
+        ("fine", "healthy", {"none"}),
+    ],
 )
 def test_what_the_evidence_supports_is_said(reader: DatabricksReader, name: str, cause: str, remedies: set[str]) -> None:
     said = diagnosis(reader, name)
     assert said.cause == cause
     assert remedies <= {one.id for one in said.recommendations}
     assert not {gap.source for gap in said.gaps} & {"pod.json", "events.json", "kernel.log", "node_readings.txt"}
+
+
+def test_a_deployment_that_never_had_a_machine_is_not_told_to_keep_one(reader: DatabricksReader) -> None:
+    assert "scale_to_zero:disable" not in {one.id for one in diagnosis(reader, "cap").recommendations}
 
 
 def test_a_failed_update_beside_a_configuration_that_serves_is_both(reader: DatabricksReader) -> None:

@@ -29,7 +29,7 @@ NO_MACHINE = "served entity creation aborted because the resource did not become
 
 
 class EndpointStage(Stage):
-    """A workspace whose endpoint finds no machine unless it keeps one."""
+    """A workspace whose endpoint was scaled to zero and finds no machine any more; it would have one if it had kept it."""
 
     def __init__(self, folder: Path, fake: FakeDatabricks, policy: Policy = ALLOWED, *, writes: bool = True) -> None:
         self.folder, self.policy, self.fake, self.writes = folder, policy, fake, writes
@@ -63,10 +63,9 @@ class EndpointStage(Stage):
 
 @pytest.fixture
 def fake() -> Iterator[FakeDatabricks]:
-    there = Endpoint("chat", None, fits=lambda config: NO_MACHINE if config["served_entities"][0]["scale_to_zero_enabled"] else "")
-    there.begin({"served_entities": [entity()]})
-    there.look()
-    there.look()
+    there = Endpoint("chat", serving(entity()), fits=lambda config: NO_MACHINE if config["served_entities"][0]["scale_to_zero_enabled"] else "")
+    assert there.config is not None
+    there.config["served_entities"][0]["state"] = {"deployment": "DEPLOYMENT_RECOVERING", "deployment_state_message": NO_MACHINE}  # it cannot be woken up
     with FakeDatabricks(there) as found:
         yield found
 
@@ -87,7 +86,7 @@ def test_it_is_diagnosed_changed_once_verified_and_undone(tmp_path: Path, fake: 
     assert case.operation.outcome is not None
     assert (case.state, case.operation.outcome.verdict) == (State.VERIFIED, Verdict.VERIFIED)
     assert stage.there.config is not None
-    assert stage.there.config["served_entities"][0]["environment_vars"]["OOMBOT_OPERATION"] == f"2:{case.operation.id}"
+    assert stage.there.config["served_entities"][0]["environment_vars"]["OOMBOT_OPERATION"] == f"4:{case.operation.id}"
     case = stage.click(JO, case, "undo")
     case = stage.click(WEI, case, "approve")
     for _ in range(9):
@@ -112,8 +111,8 @@ def test_without_a_writing_token_it_is_only_shown(tmp_path: Path, fake: FakeData
 def test_somebodys_change_between_preview_and_approval_voids_it(tmp_path: Path, fake: FakeDatabricks) -> None:
     stage = EndpointStage(tmp_path, fake)
     case = stage.click(JO, stage.ask(), "apply")
-    assert stage.there.pending is not None
-    stage.there.pending["served_entities"][0]["entity_version"] = "2"
+    assert stage.there.config is not None
+    stage.there.config["served_entities"][0]["entity_version"] = "2"
     case = stage.click(WEI, case, "approve")
     assert (case.state, stage.there.puts) == (State.DIAGNOSED, [])
     assert [one.path for one in case.differences] == ["/spec"]
