@@ -6,10 +6,10 @@ output's own suffix, else from the command's flags, else from the tool's default
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from bot.evidence import events_text, kernel_log, runtime_events
+from bot.evidence import kernel_log, pasted_logs
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -36,7 +36,6 @@ _FILES = {
 _SHM = "/dev/" + "shm"  # a mount point that is reported; nothing is written there
 _UNLIMITED = 2**62  # v1 writes a number near 2**63 for "no limit"
 
-Found = list[Fact]
 Emit = Callable[[str, Value, Line], None]
 
 
@@ -51,10 +50,9 @@ def read(data: bytes, source: str) -> Reading:
         for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, _docker, _top, _counts, _segments):
             reader(section, emit)
         _listing(section, emit)
-    for fact in runtime_events.facts((line.number, line.text, line.place(source)) for section in sections(data) for line in section.lines):
+    _growing(sections(data), emit)
+    for fact in pasted_logs.facts(data, source):
         found.setdefault(fact.name, fact)
-    found |= {fact.name: fact for fact in _kernel(data, source)}
-    found |= {fact.name: fact for fact in events_text.facts([line for section in sections(data) for line in section.lines], source)}
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))
     groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel.", "events."}))
@@ -68,13 +66,6 @@ def _segments(section: Section, emit: Emit) -> None:
         if row:
             emit("node.ownerless_shm_count", int(row[1]), line)
             emit("node.ownerless_shm_bytes", int(row[2]), line)
-
-
-def _kernel(data: bytes, source: str) -> Found:
-    """What the kernel and the killers in user space wrote, where somebody pasted it among other outputs; nothing where it tells of nothing, since what a
-    filter left out was not looked at."""
-    told = [fact for fact in kernel_log.read(data, source).facts if fact.name.startswith("kernel.")]
-    return told if any(fact.name not in ("kernel.looked", "kernel.kills") for fact in told) else []
 
 
 def _flag(command: str, default: str) -> str:
@@ -187,6 +178,20 @@ def _cgroup(section: Section, emit: Emit) -> None:
         metric = re.match(r"container_cpu_cfs_(throttled_)?periods_total(?:\{[^}]{0,400}\})? (\d{1,15})(?:\.\d+)?\b", text)
         if metric:
             emit(f"cgroup.cpu_nr_{'throttled' if metric[1] else 'periods'}", int(metric[2]), line)
+
+
+def _growing(every: Iterable[Section], emit: Emit) -> None:
+    """How much the anonymous memory of one control group grew over three looks or more, where it grew each time; file cache grows by itself."""
+    looks: dict[str, list[tuple[int, Line]]] = {}
+    for section in every:
+        for line in section.lines:
+            row = _STAT.match(line.text.strip())
+            if row and row[1] in ("anon", "total_rss"):
+                looks.setdefault(line.text.strip()[: row.start(1)], []).append((int(row[2]), line))
+    for found in looks.values():
+        sizes = [size for size, _ in found]
+        if len(sizes) >= 3 and all(later > earlier for earlier, later in pairwise(sizes)):
+            emit("cgroup.anon_growth_bytes", sizes[-1] - sizes[0], found[-1][1])
 
 
 def _file(name: str, value: str, line: Line, emit: Emit) -> None:

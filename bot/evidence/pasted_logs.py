@@ -1,0 +1,30 @@
+"""Logs and lists that somebody pasted among other outputs: kernel and journal lines, events of a container runtime, a table of Kubernetes events.
+
+Read only where the command printed a log or is not known: a list of processes shows words that anybody on the machine may choose.
+"""
+
+import re
+
+from bot.evidence import events_text, kernel_log, runtime_events
+from bot.evidence.sections import Section, sections
+from bot.model import Fact
+
+_LOGS = re.compile(
+    r"\b(?:dmesg|journalctl|kubectl(?: -n \S+)? (?:get events|events|logs)|(?:docker|podman|nerdctl|ctr)(?: -n \S+)? (?:events|logs|service logs)|systemctl status|"
+    r"(?:cat|tail|head|less|more|zcat|z?grep|egrep|rg|awk|sed)\b.{0,200}(?:kern|syslog|messages|\.log|journal)|talosctl)\b"
+)
+
+
+def facts(data: bytes, source: str) -> list[Fact]:
+    """`kernel.*` where it tells of anything (what a filter left out was not looked at), `docker.*` of kills, `events.*` of a table."""
+    logs = [section for section in sections(data) if not section.command or _LOGS.search(section.command)]
+    lines = [line for section in logs for line in section.lines]
+    kernel = [fact for fact in kernel_log.read(_only(data, logs), source).facts if fact.name.startswith("kernel.")]
+    told = kernel if any(fact.name not in ("kernel.looked", "kernel.kills") for fact in kernel) else []
+    return [*told, *runtime_events.facts((line.number, line.text, line.place(source)) for line in lines), *events_text.facts(lines, source)]
+
+
+def _only(data: bytes, kept: list[Section]) -> bytes:
+    """The same text with all other lines empty, so that lines keep their numbers."""
+    numbers = {line.number for section in kept for line in section.lines}
+    return b"\n".join(line if number in numbers else b"" for number, line in enumerate(data.split(b"\n"), 1))
