@@ -88,7 +88,7 @@ def _told(line: str, knowledge: "Knowledge") -> "Facts":
     from bot.logs.events import events
     from bot.logs.incidents import understand
 
-    scan = knowledge.scanner.scan(BytesIO(line[:65536].encode(errors="replace")))
+    scan = knowledge.scanner.scan(BytesIO(line.encode()))
     facts = log_facts.facts_of(understand(events(scan.hits, "line"), "line", scan))
     return Facts(fact for fact in facts if fact.name.startswith(("failure.", "alloc.")) and fact.name != "alloc.grows")
 
@@ -102,7 +102,8 @@ def _line(line: str) -> int:
     from bot.terminal.text import harmless
 
     knowledge = load()
-    found = match(knowledge.messages, line[:65536])
+    line = line.encode(errors="surrogateescape").decode(errors="replace")[:65536]  # bytes that a shell in another encoding passed on
+    found = match(knowledge.messages, line)
     if not found:
         print("no message that we know stands in that line", file=sys.stderr)
         return 1
