@@ -21,28 +21,39 @@ _COUNTED = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """`fits`: None when nodes or pods could not be read (`reason`). `matching` nodes pass selector, affinity and taints; `free_gpus` is the most on one of them."""
+    """`fits`: None when nodes or pods could not be read (`reason`). `matching` nodes pass selector, affinity and taints; `free_gpus` is the most on one of them.
+    `missing`: so many pods that it should have hold no place yet, and may take one before the one more does."""
 
     fits: bool | None
     matching: int = 0
     free_gpus: int = 0
     reason: str = ""
+    missing: int = 0
+
+    @property
+    def them(self) -> str:
+        """The nodes that match, in a sentence."""
+        return "the one node that matches" if self.matching == 1 else f"the {self.matching} nodes that match"
+
+    @property
+    def none_of_them(self) -> str:
+        return "not even the one node that matches" if self.matching == 1 else f"none of {self.them}"
 
 
-def room_for(template: Mapping[str, Any], reader: ClusterReader) -> Room:
-    """Room for one more pod of the template besides all that run now."""
+def room_for(template: Mapping[str, Any], reader: ClusterReader, missing: int = 0) -> Room:
+    """Room for one more pod of the template besides all that run now, and besides `missing` ones that may come at any moment."""
     pod_spec = dict(template.get("spec") or {})
     try:
         nodes = [node for node in reader.list("v1", "Node", limit=10_000) if takes(node, pod_spec)]
         if len(nodes) > FEW:
-            return compute(pod_spec, nodes, reader.list("v1", "Pod", limit=100_000))
+            return compute(pod_spec, nodes, reader.list("v1", "Pod", limit=100_000), missing)
         pods = [pod for node in nodes for pod in reader.list("v1", "Pod", field_selector=f"spec.nodeName={metadata(node)['name']}", limit=1000)]
     except WorldError as wrong:
         return Room(None, reason=str(wrong))
-    return compute(pod_spec, nodes, pods)
+    return compute(pod_spec, nodes, pods, missing)
 
 
-def compute(pod_spec: Mapping[str, Any], nodes: Sequence[Json], pods: Sequence[Json]) -> Room:
+def compute(pod_spec: Mapping[str, Any], nodes: Sequence[Json], pods: Sequence[Json], missing: int = 0) -> Room:
     """The same, from what was read."""
     wanted = requests(pod_spec)
     used: dict[str, Amounts] = {}
@@ -52,9 +63,14 @@ def compute(pod_spec: Mapping[str, Any], nodes: Sequence[Json], pods: Sequence[J
             _add(used.setdefault(node, {}), requests(pod["spec"]))
     matching = [node for node in nodes if takes(node, pod_spec)]
     free = [_free(node, used.get(metadata(node)["name"], {})) for node in matching]
-    fits = any(all(left.get(name, Decimal(0)) >= amount for name, amount in wanted.items()) for left in free)
+    fits = sum(_times(left, wanted, missing + 1) for left in free) > missing
     gpus = max((sum(int(amount) for name, amount in left.items() if is_gpu(name)) for left in free), default=0)
-    return Room(fits, len(matching), max(0, gpus))
+    return Room(fits, len(matching), max(0, gpus), missing=missing)
+
+
+def _times(left: Amounts, wanted: Amounts, most: int) -> int:
+    """How many such pods a node takes, counted up to `most`."""
+    return max(0, min([most, *(int(left.get(name, Decimal(0)) // amount) for name, amount in wanted.items() if amount > 0)]))
 
 
 def requests(pod_spec: Mapping[str, Any]) -> Amounts:

@@ -14,7 +14,7 @@ from bot.ports import ClusterWriter, Json
 from bot.remediation.assemble import ANNOTATION, PLACEHOLDER
 from bot.remediation.bound import OPERATION, Changed, compare, compare_beside
 from bot.remediation.pointer import MISSING, get, join, under
-from bot.remediation.workload import SUPPORTED, metadata, observed
+from bot.remediation.workload import SUPPORTED, is_terminating, metadata, observed
 
 TRIES = 3
 SETTLE_S = 10.0
@@ -158,8 +158,10 @@ def _drop(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
 
 
 def _delete(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
-    """Gone, or another pod of the same name by now: then somebody (or an earlier try) has deleted it, and that was all we wanted."""
+    """Gone, going, or another pod of the same name by now: then somebody (or an earlier try) has deleted it, and that was all we wanted."""
     try:
+        if is_terminating(writer.get(step.object)):
+            return
         writer.delete_pod(step.object, dry_run=dry)
     except (NotFound, Conflict):
         return

@@ -50,8 +50,14 @@ def look(workload: Workload, reader: ClusterReader, now: datetime) -> Running:
     else:
         found = tuple(pods(workload.body, workload.kind, reader))
     surges = workload.kind in ("Deployment", "InferenceService", "LLMInferenceService", "RayService")
-    room = room_for(workload.template, reader) if surges and takes_gpus(workload) else Room(True)
+    room = room_for(workload.template, reader, _without_a_place(workload, found)) if surges and takes_gpus(workload) else Room(True)
     return Running(found, tuple(pod for pod in found if serves(pod, now, STEADY)), room)
+
+
+def _without_a_place(workload: Workload, found: Sequence[Json]) -> int:
+    """How many pods it should have and that hold no GPU: what is free now is theirs before it is a new pod's."""
+    wanted = kinds.KINDS[workload.kind].wanted(workload) if workload.kind in kinds.KINDS else workload.replicas
+    return max(0, wanted - sum(1 for pod in found if (pod.get("spec") or {}).get("nodeName")))
 
 
 def needed(workload: Workload, running: Running, target_pod: str) -> Writes:
@@ -110,15 +116,20 @@ def _no_room(workload: Workload, room: Room, more: int) -> Text:
     gpus = sum(gpus_of(container) for container in workload.template["spec"]["containers"])
     if room.fits is None:
         why, why_zh = f"whether one is free could not be read ({room.reason})", f"是否有空闲无法读取（{room.reason}）"
+    elif room.free_gpus >= gpus and room.missing:
+        why, why_zh = (
+            f"{room.missing} of the pods that it should have {'is' if room.missing == 1 else 'are'} not placed yet, and would take what is free",
+            f"应有的 Pod 中有 {room.missing} 个还没有调度，会先占用空闲的 GPU",
+        )
     elif room.free_gpus >= gpus:
-        why, why_zh = f"no node of the {room.matching} that match has the CPU and memory left", f"{room.matching} 个匹配的节点都没有足够的 CPU 和内存"
+        why, why_zh = f"{room.none_of_them} has the CPU and memory left", f"{room.matching} 个匹配的节点都没有足够的 CPU 和内存"
     elif room.free_gpus:
         why, why_zh = (
-            f"the most on one of the {room.matching} nodes that match is {room.free_gpus}",
+            f"the most that is free on {room.them} is {room.free_gpus}",
             f"{room.matching} 个匹配的节点上最多只剩 {room.free_gpus} 块",
         )
     else:
-        why, why_zh = f"none is free on the {room.matching} nodes that match", f"{room.matching} 个匹配的节点上没有空闲"
+        why, why_zh = f"none is free on {room.them}", f"{room.matching} 个匹配的节点上没有空闲"
     return Text(
         f"A new pod needs {gpus} free GPU{'s' if gpus > 1 else ''} while the old one holds its own: {why}. So the same patch lets one old pod go before its successor starts "
         f"(maxSurge {more} -> 0, maxUnavailable 0 -> 1); undo puts both back.",

@@ -102,7 +102,9 @@ class RealCluster:
             self.kubelet.histories[namespace, meta["name"]] = history
         where, query = _collection(resource, namespace), {"fieldManager": manager}
         made = self.client.post(where, json=document, params=query)
-        if made.status_code == 409:
+        for _ in range(20):  # a controller may be faster than our change; kubectl looks again, too
+            if made.status_code != 409:
+                break
             old = self._ok(self.client.get(f"{where}/{meta['name']}"))
             document = {**document, "metadata": {**meta, "resourceVersion": old["metadata"]["resourceVersion"]}}
             made = self.client.put(f"{where}/{meta['name']}", json=document, params=query)

@@ -67,14 +67,14 @@ class Place:
     def crash_looping(self, kind: str, *, script: dict[str, Any] | None = None, **spec: Any) -> Target:
         """The target of a crash-looping workload."""
         self.cluster.apply(manifest(kind, self.namespace, script=script, **spec))
-        return self._target(kind, until(lambda: next((one for one in self.pods() if restarts(one) >= 1), None)))
+        return self.target(kind, until(lambda: next((one for one in self.pods() if restarts(one) >= 1), None)))
 
     def ready(self, kind: str, *, script: dict[str, Any], **spec: Any) -> Target:
         """The target of a workload that serves."""
         self.cluster.apply(manifest(kind, self.namespace, script=script, **spec))
-        return self._target(kind, until(lambda: next((one for one in self.pods() if is_ready(one)), None)))
+        return self.target(kind, until(lambda: next((one for one in self.pods() if is_ready(one)), None)))
 
-    def _target(self, kind: str, pod: dict[str, Any]) -> Target:
+    def target(self, kind: str, pod: dict[str, Any]) -> Target:
         ref = ObjectRef("apps/v1", kind, self.namespace, "chat", self.body(kind)["metadata"]["uid"])
         return Target("sandbox", self.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], "server", f"node-{self.namespace}", ref, 1)
 

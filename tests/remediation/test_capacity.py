@@ -84,3 +84,13 @@ def test_memory_that_is_missing_is_seen_though_a_gpu_is_free() -> None:
     big = container(resources={"limits": {"nvidia.com/gpu": "1"}, "requests": {"memory": "300Gi"}})
     found = compute({"containers": [big]}, [node(gpus=2)], [pod("p", replica_set())])
     assert (found.fits, found.free_gpus) == (False, 1)
+
+
+@pytest.mark.parametrize(("gpus", "missing", "fits"), [(1, 0, True), (1, 1, False), (2, 1, True), (2, 2, False), (0, 0, False)])
+def test_a_place_that_a_missing_pod_would_take_is_none(gpus: int, missing: int, fits: bool) -> None:
+    assert compute(GPU, [node("a", gpus=gpus)], [], missing).fits is fits
+
+
+def test_missing_pods_may_go_to_other_nodes() -> None:
+    assert compute(GPU, [node("a"), node("b")], [], 1).fits
+    assert not compute(GPU, [node("a"), node("b")], [pod("x", replica_set(), node="b")], 1).fits

@@ -231,3 +231,14 @@ def test_ready_pods_on_delete_stay() -> None:
     owner = workload("StatefulSet", updateStrategy={"type": "OnDelete"})
     shelf = stateful_shelf(body=owner, pods=[pod("chat-0", owner, ready=True)])
     assert len(planned(shelf, at=target("StatefulSet")).steps) == 1
+
+
+def test_a_pod_that_is_going_already_is_not_deleted_again() -> None:
+    """A process that was killed after it sent the deletion comes back while the pod still ends."""
+    shelf = stateful_shelf()
+    remediation = planned(shelf, at=target("StatefulSet"))
+    execute_step(remediation, 0, "op-1", shelf.writer())
+    shelf.sent.clear()
+    shelf.edit("Pod", "chat-0", lambda body: body["metadata"].update(deletionTimestamp="2026-11-30T10:17:00Z"))
+    execute_step(remediation, 1, "op-1", shelf.writer())
+    assert shelf.sent == []

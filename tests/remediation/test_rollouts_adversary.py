@@ -1,20 +1,28 @@
-"""On a cluster: two workers that send the same step at once, and admission that lets the dry run pass and refuses the real patch."""
+"""On a cluster: two workers that send the same step at once, admission that lets the dry run pass and refuses the real patch, somebody else at the very
+moment of the patch, a quota, a deadline, and GitOps."""
 
+import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from bot.errors import Conflict, Rejected, Temporary
-from bot.remediation import dry_run, execute_step
+from bot.model import ObjectRef
+from bot.remediation import Changed, dry_run, execute_step, observe, plan_undo
+from bot.remediation.standing import standing
+from bot.remediation.workload import is_ready
+from bot.sandbox.behaviours import ANNOTATION
 from tests.cluster.real_cluster import RealCluster
 from tests.cluster.rest_api import MERGE
 from tests.cluster.shared import real_cluster
-from tests.remediation.place import CRASHES, Place
-from tests.remediation.plans import recommendation
+from tests.remediation.place import CRASHES, Place, manifest, until
+from tests.remediation.plans import new_id, operation, recommendation
 
 
 def test_two_who_send_the_same_step_at_once_write_once(place: Place) -> None:
@@ -101,3 +109,104 @@ def until_guarded(place: Place) -> None:
             return
         time.sleep(0.3)
     raise AssertionError(f"the policy was not taken up: {answer.status_code} {answer.text[:300]}")
+
+
+class Interrupted:
+    """The remediator's own writer; somebody else does something right before its patches arrive, each thing once."""
+
+    def __init__(self, place: Place, *does: Callable[[], object]) -> None:
+        self._place, self._does = place, list(does)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._place.writer, name)
+
+    def patch(self, ref: ObjectRef, operations: Any, *, dry_run: bool) -> Any:
+        if self._does and not dry_run:
+            self._does.pop(0)()
+        return self._place.writer.patch(ref, operations, dry_run=dry_run)
+
+
+def scaled(place: Place, replicas: int) -> Callable[[], object]:
+    return lambda: place.cluster.apply(manifest("Deployment", place.namespace, script=CRASHES, replicas=replicas), manager="kubectl")
+
+
+def test_somebody_who_scales_at_the_moment_of_the_patch_is_no_conflict(place: Place) -> None:
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
+    execute_step(remediation, 0, "op-1", Interrupted(place, scaled(place, 2)))
+    body = place.body("Deployment")
+    assert (body["spec"]["replicas"], body["metadata"]["annotations"]["oombot.io/operation"]) == (2, "op-1")
+
+
+def test_somebody_who_changes_what_was_shown_at_the_moment_of_the_patch_is_named_and_nothing_is_written(place: Place) -> None:
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
+    theirs = manifest("Deployment", place.namespace, script=CRASHES)
+    theirs["spec"]["template"]["spec"]["containers"][0]["args"][1] = "--max-model-len=4096"
+    with pytest.raises(Changed) as told:
+        execute_step(remediation, 0, "op-1", Interrupted(place, lambda: place.cluster.apply(theirs, manager="kubectl")))
+    assert any((one.before, one.now, one.who) == ("--max-model-len=131072", "--max-model-len=4096", "kubectl") for one in told.value.differences)
+    body = place.body("Deployment")
+    assert body["spec"]["template"]["spec"]["containers"][0]["args"][1] == "--max-model-len=4096"
+    assert "oombot.io/operation" not in body["metadata"].get("annotations", {})
+
+
+def test_somebody_who_is_faster_each_time_is_a_conflict_and_nothing_is_written(place: Place) -> None:
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
+    with pytest.raises(Conflict):
+        execute_step(remediation, 0, "op-1", Interrupted(place, *(scaled(place, count) for count in (2, 3, 4))))
+    assert "--max-model-len=57344" not in str(place.body("Deployment")["spec"])
+
+
+def test_pods_that_a_quota_forbids_are_stuck_with_its_words_and_the_change_is_undone(place: Place) -> None:
+    """The old pod is let go first; then the quota, which was lowered meanwhile, lets no new one in. Once it is raised again, the pod that was missing takes the
+    GPU that was free when the undo was planned."""
+    if not isinstance(place.cluster, RealCluster):
+        pytest.skip("the simulated cluster has no quotas")
+    remediation = place.planned(recommendation(), place.crash_looping("Deployment", script=CRASHES))
+    before = place.body("Deployment")["spec"]
+    lowered(place, "0")
+    execute_step(remediation, 0, "op-1", place.writer)
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    found = until(lambda: look if (look := observe(remediation, place.reader, now=later)).stuck else None)
+    assert found.stuck == "never_ready"
+    assert "exceeded quota: few" in found.detail
+    undo = plan_undo(operation(remediation), place.reader, new_id=new_id)
+    lowered(place, "5")
+    assert place.carry_out(undo, "op-2").done
+    assert place.body("Deployment")["spec"] == before
+
+
+def lowered(place: Place, pods: str) -> None:
+    """A quota as its controller would have counted it: that one does not run in the tests, so its status is written by hand."""
+    client, where = real_cluster().client, f"/api/v1/namespaces/{place.namespace}/resourcequotas"
+    hard = {"hard": {"count/pods": pods}}
+    client.post(where, json={"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": hard})
+    made(client.patch(f"{where}/few", json={"spec": hard}, headers=MERGE))
+    made(client.patch(f"{where}/few/status", json={"status": {**hard, "used": {"count/pods": "0"}}}, headers=MERGE))
+
+
+def test_a_rollout_past_its_own_deadline_is_never_ready(place: Place) -> None:
+    """By the controller's word, which is asked for a short one here."""
+    if not isinstance(place.cluster, RealCluster):
+        pytest.skip("the simulated controllers keep no deadline")
+    theirs = manifest("Deployment", place.namespace, script={"ready_after": 1, "log": ["serving"]}, progressDeadlineSeconds=2)
+    theirs["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = {"httpGet": {"path": "/health", "port": 8000}}
+    place.cluster.apply(theirs)
+    remediation = place.planned(recommendation(), place.target("Deployment", until(lambda: next((one for one in place.pods() if is_ready(one)), None))))
+    execute_step(remediation, 0, "op-1", place.writer)
+    stalls = {"spec": {"template": {"metadata": {"annotations": {ANNOTATION: json.dumps({"ready_after": None, "log": ["loading"]})}}}}}
+    made(real_cluster().client.patch(f"/apis/apps/v1/namespaces/{place.namespace}/deployments/chat", json=stalls, headers=MERGE))
+    found = until(lambda: look if (look := observe(remediation, place.reader)).stuck else None)
+    assert found.stuck == "never_ready"
+    assert "timed out progressing" in found.detail
+
+
+def test_gitops_that_reverts_while_the_pods_roll_leaves_the_change_not_standing(place: Place) -> None:
+    target = place.crash_looping("Deployment", script=CRASHES)
+    remediation = place.planned(recommendation(), target)
+    execute_step(remediation, 0, "op-1", place.writer)
+    done = replace(operation(remediation), next_step=len(remediation.steps))
+    assert standing(done, place.reader) == ()
+    place.cluster.apply(manifest("Deployment", place.namespace, script=CRASHES), manager="kustomize-controller")
+    assert {one.who for one in standing(done, place.reader)} == {"kustomize-controller"}
+    with pytest.raises(Changed):  # an undo would write over what GitOps put there
+        plan_undo(operation(remediation), place.reader, new_id=new_id)

@@ -22,7 +22,7 @@ def sourced(place: Place, fields: dict[str, Any], *more: dict[str, Any]) -> Any:
     spec["volumes"] = fields.pop("volumes", [])
     spec["containers"][0] = {**{key: value for key, value in spec["containers"][0].items() if key != "args"}, **fields}
     place.cluster.apply(body)
-    return place._target("Deployment", until(lambda: next((one for one in place.pods() if restarts(one) >= 1), None)))
+    return place.target("Deployment", until(lambda: next((one for one in place.pods() if restarts(one) >= 1), None)))
 
 
 def config_map(key: str, text: str) -> dict[str, Any]:

@@ -151,3 +151,13 @@ def test_the_undo_of_a_restart_that_needed_a_strategy_puts_only_that_back() -> N
     execute_step(back, 0, "op-2", shelf.writer())
     assert shelf.seen("Deployment", "chat")["spec"]["strategy"] == strategy
     assert not any("Restarts" in note.en for note in back.notes)
+
+
+def test_a_gpu_that_the_pod_of_the_change_would_take_is_not_free_for_the_undo() -> None:
+    """Its pod is missing (a quota held it up): put back at once, the strategy would wait for ever for a second GPU."""
+    shelf = deployment_shelf()
+    remediation = planned(shelf)
+    execute_step(remediation, 0, "op-1", shelf.writer())
+    shelf.drop("Pod", "chat-r1-x")
+    undo = plan_undo(operation(remediation), shelf, new_id=new_id)
+    assert [step.after_rollout for step in undo.steps] == [False, True]
