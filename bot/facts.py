@@ -143,6 +143,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.room_above_share": ("float", "free at the start beyond the budget, over the card's size"),
     "budget.missing_share": ("float", "what the refused request lacks, over the card's size"),
     "budget.weights_small": ("bool", "the weights are 2 GiB or a tenth of the card at most: they cannot have filled it"),
+    "cgroup.anon_growth_bytes": ("int", "how much the container's anonymous memory grew over three looks or more, each time upwards"),
     "budget.raise_reaches": ("bool", "what is missing for a first block of cache is less than what utilisation may still be raised by"),
     "budget.raise_is_enough": ("bool", "utilisation was set low, and at the usual 0.9 the card has room for weights, a usual peak and what a request needs"),
     "budget.weights_share": ("float", "weights over the budget"),

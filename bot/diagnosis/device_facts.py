@@ -133,6 +133,7 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
 
 
 _BILLIONS = re.compile(r"(?i)(?:^|[-_/. ])(\d{1,4}(?:\.\d{1,2})?)b(?:$|[-_/. ])")
+_EXPERTS = re.compile(r"(?i)(?:^|[-_/. ])(\d{1,3})x(\d{1,4}(?:\.\d{1,2})?)b(?:$|[-_/. ])")  # "8x7b": the experts share their attention, about a sixth
 _BYTES = (  # bytes of one weight, by what names and options say
     (re.compile(r"(?i)awq|gptq|int4|w4a16|nf4|bnb|bitsandbytes|q4|fp4|mxfp4|4bit|4-bit"), 0.58),
     (re.compile(r"(?i)fp8|int8|w8a8|q8|8bit|8-bit"), 1.05),
@@ -141,13 +142,14 @@ _BYTES = (  # bytes of one weight, by what names and options say
 
 def _weights(derived: _Derived, model: str) -> None:
     """Bytes of the weights on one rank, from the number of billions in the model's name and its type: within a tenth or so."""
-    found = _BILLIONS.findall(model)
+    found = [float(number) for number in _BILLIONS.findall(model)]
+    found += [0.84 * int(experts) * float(size) for experts, size in _EXPERTS.findall(model)]
     if not found:
         return
     kind = f"{model} {derived.text('engine.quantization')} {derived.text('engine.dtype')}"
     each = next((size for pattern, size in _BYTES if pattern.search(kind)), 4.0 if "float32" in kind else 2.0)
     ranks = int(derived.number("engine.tensor_parallel_size") or 1) * int(derived.number("engine.pipeline_parallel_size") or 1)
-    estimate = round(max(float(number) for number in found) * 1e9 * each / max(1, ranks))
+    estimate = round(max(found) * 1e9 * each / max(1, ranks))
     derived.add("engine.weights_estimate_bytes", estimate, "engine.model")
     total = derived.number("alloc.total_bytes")
     if total:

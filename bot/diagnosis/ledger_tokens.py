@@ -42,6 +42,8 @@ def _linear(values: Mapping[str, int | float]) -> bool | None:
     if not (needed and length and longest and available) or min(needed, length, available) <= 0:
         return None
     expected = available / needed * length
+    if expected < 1:  # no length at all
+        return None
     slack = _HALF / available + _HALF / needed + 0.003 + 16 / expected
     return abs(longest - expected) <= slack * expected
 

@@ -321,6 +321,16 @@ def _summary(state: _State) -> list[Fact]:
     return facts
 
 
+def _growing(processes: list[tuple[int | None, int, str, str, int | None, Place]]) -> list[Fact]:
+    """How much the process grew that grew most over the looks, each known by its card and number."""
+    looks: dict[tuple[int | None, int], list[int]] = {}
+    for index, pid, _, _, used, _ in processes:
+        if used is not None:
+            looks.setdefault((index, pid), []).append(used)
+    most = max((growth(history) for history in looks.values()), default=0)
+    return [Fact("gpus.use_growth_bytes", most * MIB, processes[-1][5])] if most else []
+
+
 def _process_facts(state: _State) -> list[Fact]:
     facts: list[Fact] = []
     for number, (index, pid, name, kind, used, place) in enumerate(state.processes):
@@ -328,6 +338,8 @@ def _process_facts(state: _State) -> list[Fact]:
             if value is not None:
                 facts.append(Fact(f"gpu.process.{number}.{key}", value, place))
     compute = [process for process in state.processes if "C" in process[3]]
+    if compute and not any(fact.name == "gpus.use_growth_bytes" for fact in _summary(state)):
+        facts += _growing(compute)
     if compute:
         facts.append(Fact("gpus.processes", len(compute), compute[0][5]))
         facts.append(Fact("gpus.process_names", tuple(dict.fromkeys(process[2] for process in compute))[:20], compute[0][5]))
