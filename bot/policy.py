@@ -17,6 +17,7 @@ Keys of the refusals (`playbooks/messages/<language>/<key>.j2`) and their parame
                   namespace_not_changeable  namespace
                   risk_too_high         risk, highest
                   no_approvers          namespace, cluster: nobody is configured who could approve
+                  nobody_left           who, left, needed: besides who asked and who presses, too few could approve
                   frozen                who, at: the kill switch is on
     hour          dated_freeze          reason, opens (empty: not by these rules)
                   outside_window        opens (empty: not by these rules)
@@ -201,6 +202,13 @@ class Policy:
         """How many different people have to approve."""
         rules = self.approver_rules(remediation.target, remediation.action)
         return 1 if self._alone(remediation) else max((rule.count for rule in rules), default=1)
+
+    def check_enough_left(self, remediation: Remediation, may: frozenset[str], involved: Iterable[str]) -> None:
+        """Refuses a plan that would only wait for its end: all who `may` approve are involved themselves. It goes by accounts; who is who is asked at the click."""
+        left = len(may - frozenset(involved)) if self.second_person and not self._alone(remediation) else len(may)
+        if left < self.needed(remediation):
+            who = ", ".join(self.named_approvers(remediation.target, remediation.action))
+            raise Refused("nobody_left", {"who": who, "left": str(left), "needed": str(self.needed(remediation))})
 
     def must_type(self, remediation: Remediation) -> str:
         """The name that whoever approves has to type, or "" where a click is enough."""

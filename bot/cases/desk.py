@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from bot.cases import switch
 from bot.cases.engine import Engine
 from bot.change_times import HOUR
-from bot.errors import Permanent, Refused, VersionConflict
+from bot.errors import Permanent, Refused, VersionConflict, WorldError
 from bot.model import Act, Actor, Case, Conversation, Job, Operation, Person, Remediation, Request, Target, Words
 from bot.policy import Policy, askers, place
 from bot.ports import CaseStore, Chat, Clock, ClusterReader, ClusterWriter, JobQueue, People, Shells
@@ -109,6 +109,15 @@ class Desk:
             return self.policy.is_approver(actor_id, self.policy.approver_rules(remediation.target, remediation.action), self.people.members)
         except Permanent as wrong:
             raise Refused("unknown_person", {"reason": str(wrong)}) from wrong
+
+    def check_enough_left(self, case: Case, remediation: Remediation, applied: Actor) -> None:
+        """Whether there are people who could still approve. While the platform does not say who is in a group, nobody is refused for that."""
+        rules = self.policy.approver_rules(remediation.target, remediation.action)
+        try:
+            may = frozenset(one for rule in rules for one in (*rule.people, *(member for group in rule.groups for member in self.people.members(group))))
+        except WorldError:
+            return
+        self.policy.check_enough_left(remediation, may, [applied.id, *(askers(case) if remediation.direction == "apply" else ())])
 
     def involved(self, case: Case, operation: Operation) -> tuple[Person, ...]:
         """Who asked and who pressed Apply, with their addresses. Somebody whom the platform does not know any more is known by id alone."""

@@ -11,7 +11,7 @@ from bot.errors import BadInput, Permanent, Refused, UserError, WorldError
 from bot.model import Case, Diagnosis, Handout, Recommendation, Remediation, Target, Text, Words
 
 FORESIGHT = timedelta(seconds=8)  # a slow cluster must not hold up the answer for the words on a button
-BY_HAND = Text("The bot does not make this change; it would be this one:", "机器人不会执行这项修改；内容如下：")
+BY_HAND = Text("This is what would change.", "改动内容如下。")
 
 
 def only_shown(desk: Desk, target: Target, diagnosis: Diagnosis) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ def plan(desk: Desk, case_id: str) -> None:
     try:
         desk.policy.check_change(made, desk.frozen())
         desk.check_when(made)
+        desk.check_enough_left(case, made, asked.actor)
         desk.engine.dry_run(made, desk.writer(made.target))
     except Refused as refused:
         handout = by_hand(made) if made.direction == "apply" and made.diff else None

@@ -49,7 +49,7 @@ def _node(remediation: Remediation, now: datetime) -> Outcome:
                     f"{name} 上的共享内存段已清除，内存已释放。之前空间不足的服务会在下次启动时得到它。")  # fmt: skip
         return Outcome(Verdict.VERIFIED, says, now)
     if remediation.direction == "undo":
-        return Outcome(Verdict.UNDONE, Text(f"Undone: node {name} takes new pods again.", f"已撤销：节点 {name} 恢复调度。"), now)
+        return Outcome(Verdict.UNDONE, Text(f"Node {name} takes new pods again.", f"节点 {name} 恢复调度。"), now)
     return Outcome(
         Verdict.VERIFIED, Text(f"Node {name} takes no new pods. What ran there still runs.", f"节点 {name} 不再接收新 Pod；其上已有的仍在运行。"), now
     )
@@ -58,15 +58,15 @@ def _node(remediation: Remediation, now: datetime) -> Outcome:
 def _scheduled(remediation: Remediation, now: datetime) -> Outcome:
     made = remediation.steps[0].object
     if remediation.direction == "undo":
-        return Outcome(Verdict.UNDONE, Text(f"Undone: {made} is deleted.", f"已撤销：{made} 已删除。"), now)
+        return Outcome(Verdict.UNDONE, Text(f"{made} is deleted.", f"{made} 已删除。"), now)
     return Outcome(Verdict.VERIFIED, Text(f"{made} is there; the first restart is still to come.", f"{made} 已建好；首次重启尚未到时间。"), now)
 
 
 def _undone(rollout: Rollout, now: datetime) -> Outcome:
     if rollout.done:
         says = Text(
-            f"Undone: what was there before is back; {rollout.ready} of {rollout.wanted} pod(s) ready.",
-            f"已撤销：恢复为之前的内容；{rollout.ready}/{rollout.wanted} 个 Pod 就绪。",
+            f"What was there before is back; {rollout.ready} of {rollout.wanted} pod(s) ready.",
+            f"恢复为之前的内容；{rollout.ready}/{rollout.wanted} 个 Pod 就绪。",
         )
         return Outcome(Verdict.UNDONE, says, now)
     return Outcome(Verdict.FAILED, _not_ready(rollout), now)

@@ -39,7 +39,7 @@ def said(serving: int, count: int, going: int, start: float | None) -> tuple[str
     each, each_zh = (
         (f" (the last start took {duration(start)})", f"（上次启动用时 {duration(start)}）")
         if start
-        else (", how long a start takes is not known", "，启动用时未知")
+        else ("; how long a start takes is not known", "；启动用时未知")
     )
     if not serving:
         return f"None serves now, so no capacity is lost{each}.", f"目前没有 Pod 在服务，不损失容量{each_zh}。"

@@ -111,7 +111,7 @@ def held(workload: Workload, room: Room) -> Text | None:
         return None
     way, way_zh, what, what_zh = beside[workload.kind]
     return Text(
-        f"{way}, and no GPU is free for it on the {room.matching} nodes that match: it would wait for ever. Free a GPU, or remove {what} after the change.",
+        f"{way}, and no GPU is free for it on {room.them}: it would wait for ever. Free a GPU, or remove {what} after the change.",
         f"{way_zh}，而 {room.matching} 个匹配的节点上没有空闲 GPU，会一直等待。请先腾出 GPU，或在修改后删除{what_zh}。",
     )
 

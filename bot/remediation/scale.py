@@ -112,6 +112,6 @@ def _no_room(workload: Workload, reader: ClusterReader) -> Iterator[Text]:
     room = room_for(workload.template, reader)
     if room.fits is False:
         yield Text(
-            f"None of the {room.matching} nodes that match has room for one more pod ({room.free_gpus} GPU(s) free at most): it would stay Pending.",
+            f"{room.none_of_them[:1].upper()}{room.none_of_them[1:]} has room for one more pod ({room.free_gpus} GPU(s) free at most): it would stay Pending.",
             f"{room.matching} 个匹配的节点都放不下新的 Pod（最多空闲 {room.free_gpus} 块 GPU）：它会一直 Pending。",
         )

@@ -14,6 +14,7 @@ from handlers.slack.kit import Block
 from handlers.slack.page import Page
 
 _DIFFERENCES, _DIFF = 8, 2800
+_HEAD = 24  # digits of the trail's head: 96 bits, in one line of a phone
 _WHOLE = 9000  # below kit.MOST_CHARACTERS, so that nothing of a plan is left out behind an Approve button
 _UNDER_WAY = frozenset({State.APPROVED, State.EXECUTING, State.WATCHING, State.VERIFYING})
 
@@ -186,7 +187,8 @@ def _ended(page: Page, operation: Operation, result: Outcome) -> list[Block]:
         blocks.append(kit.section(page.say("outcome_new_diagnosis", summary=result.diagnosis.summary.say(page.language))))
     blocks += _aftermath(page, operation)
     if operation.audit_head:
-        blocks.append(kit.context(page.say("audit_head", head=operation.audit_head)))
+        number, _, mac = operation.audit_head.partition(":")
+        blocks.append(kit.context(page.say("audit_head", head=f"{number}:{mac[:_HEAD]}")))
     return blocks
 
 

@@ -107,7 +107,7 @@ def operation(state: State) -> Operation:
         next_step=2 if begun else 0, started_at=NOW + timedelta(minutes=2) if begun else None,
         rollout=Rollout(2, 1, 1, False, "unschedulable" if state is State.STUCK else "", "0/3 nodes are available") if begun and state is not State.EXECUTING else None,
         outcome=Outcome(verdict, Text("Both pods serve.", "两个 Pod 都在服务。"), NOW + timedelta(minutes=6), DIAGNOSIS) if verdict else None,
-        watch_until=NOW + timedelta(minutes=30), audit_head="a" * 64,
+        watch_until=NOW + timedelta(minutes=30), audit_head="27:" + "a" * 64,
     )  # fmt: skip
 
 

@@ -36,8 +36,8 @@ def test_how_many_go_before_their_successors_is_read_from_the_strategy(found: Wo
         ((8, 8, 2, 110.0), "For about 7:20 it serves with 6 of 8 pods"),
         ((3, 3, 3, 110.0), "It does not serve for about 1:50"),
         ((2, 2, 0, 110.0), "no capacity is missing, for about 3:40 both take GPUs"),
-        ((0, 2, 1, None), "None serves now, so no capacity is lost, how long a start takes is not known."),
-        ((1, 2, 1, None), "For the whole rollout it serves with half of its capacity, how long a start takes is not known. 1 of 2 serve now."),
+        ((0, 2, 1, None), "None serves now, so no capacity is lost; how long a start takes is not known."),
+        ((1, 2, 1, None), "For the whole rollout it serves with half of its capacity; how long a start takes is not known. 1 of 2 serve now."),
     ],
 )
 def test_what_is_missing_is_said_with_its_time(numbers: Any, words: str) -> None:

@@ -41,7 +41,7 @@ def test_a_deployment_whose_new_pod_finds_no_gpu_lets_the_old_pod_go_first() -> 
         "/spec/strategy/rollingUpdate/maxUnavailable": 1,
     }
     assert len(found.steps) == 1
-    assert "none is free on the 1 nodes that match" in notes(found)
+    assert "none is free on the one node that matches" in notes(found)
     assert found.before["/spec/strategy/rollingUpdate/maxSurge"] == "25%"
 
 

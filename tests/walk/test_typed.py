@@ -119,7 +119,7 @@ def test_a_form_that_is_sent_twice_counts_once(workspace: Make) -> None:
 
 def test_who_asked_and_who_is_no_approver_gain_nothing_by_typing(workspace: Make) -> None:
     stage = waiting(workspace)
-    for who, refusal in (("Jo", "you pressed Apply"), ("Ana", "you may not approve this"), ("Gil", "guests may not use oombot")):
+    for who, refusal in (("Jo", "you pressed Apply"), ("Ana", "you may not approve or reject this"), ("Gil", "guests may not use oombot")):
         stage.submit(who, stage.ask_back(who, "approve_by_name"), name="chat")
         assert refusal in stage.told(who)
     assert stage.world.writes == []

@@ -140,8 +140,7 @@ def regroup(stage: SlackStage, *members: str) -> None:
 
 def test_who_left_the_group_a_minute_ago_may_not_approve(workspace: Make) -> None:
     stage = workspace()
-    stage.planned()
-    stage.click("Jo", "approve")  # the members are known now
+    stage.planned()  # the members are known now
     regroup(stage, "U02JO")
     stage.later(seconds=61)
     stage.click("Wei", "approve")
@@ -174,6 +173,7 @@ def test_why_an_approval_lapsed_has_its_words(key: str, language: str) -> None:
 def test_while_slack_does_not_say_who_is_in_the_group_nobody_approves(workspace: Make) -> None:
     stage = workspace()
     stage.planned()
+    stage.later(seconds=61)
     stage.slack.break_before("usergroups.users.list", times=99)
     stage.click("Wei", "approve")
     assert (stage.case.state, stage.world.writes) == (State.AWAITING_APPROVAL, [])
@@ -181,3 +181,20 @@ def test_while_slack_does_not_say_who_is_in_the_group_nobody_approves(workspace:
         stage.later(seconds=20)
     assert stage.told("Wei").startswith("刚才没有成功")
     assert stage.world.writes == []
+
+
+def test_a_plan_that_nobody_could_approve_is_not_offered_and_says_why(workspace: Make) -> None:
+    stage = workspace(replace(POLICY, approvers=(replace(POLICY.approvers[0], count=2),)))  # Jo and Wei
+    stage.typed("Ana", "check llm/chat-old")
+    stage.click("Jo", "apply")
+    assert stage.told("Jo") == "Refused: besides you and whoever asked, 1 of <!subteam^S01ONCALL> could approve, and it takes 2. Let somebody else press, or have approvers added."
+    assert (stage.case.state, stage.verbs()) == (State.DIAGNOSED, ["apply", "retry", "apply"])
+    stage.click("Ana", "apply")
+    assert stage.case.state is State.AWAITING_APPROVAL
+
+
+def test_while_slack_does_not_say_who_is_in_the_group_a_plan_is_offered_all_the_same(workspace: Make) -> None:
+    stage = workspace()
+    stage.slack.break_before("usergroups.users.list", times=1)
+    stage.planned()
+    assert stage.case.state is State.AWAITING_APPROVAL

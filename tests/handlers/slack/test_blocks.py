@@ -236,7 +236,7 @@ def test_a_stuck_rollout_says_why_and_offers_wait_undo_leave() -> None:
 def test_the_outcome_has_its_verdict_and_the_head_of_the_audit_trail(state: State, word: str) -> None:
     text = shown(case(state), "outcome:op-1")
     assert f"{word} at" in text
-    assert f"Audit trail at {'a' * 64}." in text
+    assert f"Audit trail at 27:{'a' * 24}." in text  # as much as `oombot audit verify --head` needs, on one line of a phone
 
 
 def test_a_failed_verification_shows_the_new_diagnosis() -> None:
@@ -245,7 +245,7 @@ def test_a_failed_verification_shows_the_new_diagnosis() -> None:
 
 def test_a_note_carries_refusal_differences_and_the_patch_to_paste() -> None:
     text = shown(with_notes(), "note:1")
-    assert "Refused: you may not approve this. Who may: <!subteam^S01ONCALL>." in text
+    assert "Refused: you may not approve or reject this. Who may: <!subteam^S01ONCALL>." in text
     assert "changed by `argocd-application-controller`" in text
     assert "- --max-num-seqs=64" in text
     assert "--kv-cache-dtype=fp8" in text
