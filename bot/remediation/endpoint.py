@@ -27,15 +27,17 @@ from bot.remediation.workload import Workload, ref_of
 
 VERSION = "databricks/2.0"
 SIZE, ZERO = "set_workload_size", "set_scale_to_zero"
+ACTIONS = (SIZE, ZERO, environment_variable.NAME)  # those that an endpoint has
 LARGER = "one larger"
 SIZES = ("Small", "Medium", "Large")
 COVERED = "..."
 IN_PROGRESS, SERVES = "IN_PROGRESS", "READY"
 SERVERS = tuple(environment_variable.ALLOWED)
 ONLY_THERE = Text("This is a setting of a Databricks serving endpoint.", "这是 Databricks serving endpoint 的设置。")
-IN_THE_MODEL = Text(
-    "On Databricks this stands in the served model itself (its code, or the arguments that it was logged with), which the bot does not change: log a new version and serve it.",
-    "在 Databricks 上，这项设置在模型本身中（代码或记录时的参数），机器人不会修改：请记录新版本并部署。",
+NOT_OF_THE_ENDPOINT = Text(
+    "On Databricks this is no setting of the endpoint that the bot writes: arguments of the engine stand in the served model (its code, or what it was logged with), "
+    "and card and memory come with the workload_type (which card a name stands for depends on the cloud).",
+    "在 Databricks 上，这不是机器人可以修改的端点设置：引擎参数在模型本身中（代码或记录时的参数），显卡和内存由 workload_type 决定（具体显卡取决于云平台）。",
 )
 
 
@@ -162,7 +164,7 @@ def _covered(entity: Json) -> Json:
     return {**entity, "environment_vars": {name: value if name in SERVERS else COVERED for name, value in entity["environment_vars"].items()}}
 
 
-def by_hand(workload: Workload, reason: Text, effect: str) -> Elsewhere:
+def by_hand(workload: Workload, effect: str) -> Elsewhere:
     """What to paste for the endpoint at hand: its served entity with the fields that size it, and how a model that one card cannot hold is loaded."""
     entity = {
         key: value
@@ -177,7 +179,7 @@ def by_hand(workload: Workload, reason: Text, effect: str) -> Elsewhere:
         *config.splitlines(), "", "# in the model's code, where one card cannot hold it:",
         'model = AutoModelForCausalLM.from_pretrained(path, device_map="auto", torch_dtype=torch.bfloat16, low_cpu_mem_usage=True)', "",
     ]  # fmt: skip
-    return Elsewhere(reason, clean("\n".join(lines)), "text")
+    return Elsewhere(NOT_OF_THE_ENDPOINT, clean("\n".join(lines)), "text")
 
 
 # ---------------------------------------------------------------- afterwards
@@ -218,7 +220,7 @@ def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis |
     )
     if remediation.direction == "undo":
         return Outcome(
-            Verdict.UNDONE, Text(f"Undone: {name} has its earlier configuration again; {seen}.", f"已撤销：{name} 恢复为之前的配置；{seen_zh}。"), now
+            Verdict.UNDONE, Text(f"{name} has its earlier configuration again; {seen}.", f"{name} 恢复为之前的配置；{seen_zh}。"), now
         )
     if not rollout.done:
         return Outcome(

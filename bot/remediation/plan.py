@@ -14,7 +14,6 @@ from bot.remediation import (
     cordon,
     endpoint,
     engine_argument,
-    environment_variable,
     notes,
     orphan_segments,
     ownership,
@@ -82,15 +81,12 @@ def plan(
     """
     ask = _ask(wanted)
     recipe = (known if known is not None else recipes.load()).get(ask.remedy)
-    if endpoint.is_endpoint(target) and (recipe is None or not recipe.steps or (recipe.directions and ask.direction not in recipe.directions)):
-        made = endpoint.by_hand(endpoint.fetch(target, reader), endpoint.IN_THE_MODEL, ask.effect.strip())
-        return Handout(ask.remedy, made.reason, made.paste, made.language)
-    if recipe is None or not recipe.steps or (recipe.directions and ask.direction not in recipe.directions):
-        reason = recipe.by_hand if recipe and recipe.by_hand else Text("The bot does not do this by itself.", "机器人不会自动执行这项修改。")
-        return Handout(ask.remedy, reason, ask.effect, "text")
     here = Situation(target, reader, now, new_id, diagnosis, in_place)
     if endpoint.is_endpoint(target):
         return _on_endpoint(ask, recipe, here)
+    if recipe is None or not recipe.steps or (recipe.directions and ask.direction not in recipe.directions):
+        reason = recipe.by_hand if recipe and recipe.by_hand else Text("The bot does not do this by itself.", "机器人不会自动执行这项修改。")
+        return Handout(ask.remedy, reason, ask.effect, "text")
     if recipe.steps[0].action == cordon.NAME:
         return _node(ask, recipe, here)
     if recipe.steps[0].action in ON_THE_NODE:
@@ -147,12 +143,13 @@ def _node(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
     return remediation(draft, node, change, Writes(), look(node, here.reader, here.now), here.reader)
 
 
-def _on_endpoint(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
+def _on_endpoint(ask: Ask, recipe: Recipe | None, here: Situation) -> Remediation | Handout:
+    """A plan for a serving endpoint, where the recipe's steps are actions that an endpoint has."""
     workload = endpoint.fetch(here.target, here.reader)
-    if not all(step.action in (endpoint.SIZE, endpoint.ZERO, environment_variable.NAME) for step in recipe.steps):
-        change: Change | Elsewhere = endpoint.by_hand(workload, endpoint.IN_THE_MODEL, ask.effect.strip())
-    else:
-        change = _change(ask, recipe, workload, here)
+    if recipe is None or not recipe.steps or (recipe.directions and ask.direction not in recipe.directions) or any(step.action not in endpoint.ACTIONS for step in recipe.steps):
+        made = endpoint.by_hand(workload, ask.effect.strip())
+        return Handout(ask.remedy, made.reason, made.paste, made.language)
+    change = _change(ask, recipe, workload, here)
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, change.reason, change.paste, change.language)
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), _expects(ask, recipe, here.diagnosis))

@@ -228,9 +228,9 @@ def test_an_undo_over_somebodys_later_change_shows_all_three(place: Place) -> No
 @pytest.mark.parametrize(
     ("remedy", "direction", "fields", "words"),
     [
-        ("gpu_memory_utilization", "lower", {}, "in the served model itself"),
-        ("bigger_gpu", "", {}, "in the served model itself"),
-        ("restart", "", {}, "in the served model itself"),
+        ("gpu_memory_utilization", "lower", {}, "come with the workload_type"),
+        ("bigger_gpu", "", {}, "come with the workload_type"),
+        ("restart", "", {}, "come with the workload_type"),
         ("workload_size", "raise", {"workload_size": "Large"}, "the largest size"),
         ("workload_size", "raise", {"workload_size": None, "min_provisioned_concurrency": 4}, "has no workload_size"),
         ("scale_to_zero", "disable", {"scale_to_zero_enabled": False}, "false already"),
