@@ -238,7 +238,7 @@ class PolicySettings(Section):
     """Who may do what, where, until when."""
 
     read: tuple[ReadRule, ...] = Field(default=(), description="who may look at which clusters and namespaces; empty: slack.channels may look at all")
-    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period, set_replicas, schedule_restart, cordon_node, stop_process, drop_shared_memory, set_workload_size, set_scale_to_zero (the last two, and set_environment_variable, of Databricks endpoints); empty: read-only")
+    actions: WordList = Field(default=(), description="what may be done: restart, set_engine_argument, set_environment_variable, set_memory, remove_cpu_limit, set_shared_memory, set_probe_threshold, set_grace_period, set_replicas, schedule_restart, cordon_node, stop_process, drop_shared_memory, set_workload_size and set_scale_to_zero (of Databricks endpoints, where set_environment_variable counts too); empty: read-only")
     approvers: tuple[ApproverRule, ...] = Field(default=(), description="who may approve: groups, people, and for what: actions, clusters, namespaces; count: how many it takes; empty: nobody")
     approval_channels: WordList = Field(default=(), description="channels in which an approval counts; empty: slack.channels")
     namespaces: WordList = Field(default=("*",), description="namespaces in which something may be changed")

@@ -4,9 +4,10 @@ The use-cases, evidence, reasoning, remediation and both clients are the real on
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,12 @@ from bot.cases.engine import real
 from bot.clients.databricks import DatabricksReader, Workspace
 from bot.clients.databricks_writer import DatabricksWriter
 from bot.clients.sqlite import Database
+from bot.errors import Temporary
 from bot.evidence.locate import query
 from bot.model import Actor, Case, Conversation, Request, State, Verdict
 from bot.playbooks import load
 from bot.policy import Policy
+from bot.ports import Json
 from bot.sandbox.databricks import Endpoint, FakeDatabricks, entity, serving
 from bot.store.sqlite import SqliteStore
 from tests.walk.world import ANA, JO, OPS, POLICY, WEI, HandClock, HandQueue, ListedPeople, ScriptedChat, Stage
@@ -44,7 +47,8 @@ class EndpointStage(Stage):
         self.audit = AuditTrail(self.folder / "audit.jsonl", b"k" * 32, self.clock, self.store)
         self.queue = HandQueue(self.clock)
         reader = DatabricksReader(Workspace("dbx", self.fake.url, self.folder / "view"))
-        writers = {"dbx": DatabricksWriter(Workspace("dbx", self.fake.url, self.folder / "manage"))} if self.writes else {}
+        self.workspace = Workspace("dbx", self.fake.url, self.folder / "manage")
+        writers = {"dbx": DatabricksWriter(self.workspace)} if self.writes else {}
         self.cases = Cases(
             self.store, self.queue, {"dbx": reader}, writers, None, self.chat, self.people, self.policy, load(), self.audit, self.clock, engine=real(), timings=Timings()
         )  # fmt: skip
@@ -93,6 +97,24 @@ def test_it_is_diagnosed_changed_once_verified_and_undone(tmp_path: Path, fake: 
         case = stage.later(case, seconds=6)
     assert (case.state, len(stage.there.puts)) == (State.UNDONE, 2)
     assert [one["scale_to_zero_enabled"] for one in stage.there.puts[1]["served_entities"]] == [True]
+
+
+def test_a_lost_answer_and_a_bot_that_is_started_anew_send_nothing_twice(tmp_path: Path, fake: FakeDatabricks) -> None:
+    stage = EndpointStage(tmp_path, fake)
+    case = stage.click(JO, stage.ask(), "apply")
+    put = stage.workspace.put
+
+    def lost(path: str, body: Mapping[str, Any]) -> Json:
+        put(path, body)
+        raise Temporary("dbx: the answer was lost")
+
+    stage.workspace.put = lost  # type: ignore[method-assign]
+    case = stage.click(WEI, case, "approve")
+    assert (case.state, len(stage.there.puts)) == (State.EXECUTING, 1)
+    stage.boot()
+    for _ in range(4):
+        case = stage.later(case, seconds=16)
+    assert (case.state, len(stage.there.puts)) == (State.VERIFIED, 1)
 
 
 def test_what_the_policy_does_not_list_is_only_shown(tmp_path: Path, fake: FakeDatabricks) -> None:
