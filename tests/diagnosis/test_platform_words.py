@@ -1,0 +1,58 @@
+"""What platforms, batch systems and parents of workers say of an end: what they did themselves counts, what they guess does not."""
+
+import pytest
+
+from bot.model import Certainty
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.scenes import killed, path, pod, status, terminated
+
+LIMITS = (
+    "OutOfMemoryError: Container killed due to memory usage",
+    "Memory limit of 4096 MiB exceeded with 4211 MiB used. Consider increasing the memory limit",
+    '2026-01-14T09:31:07Z  Terminated  Exit Code: 137, Exit Message: "OOM Killed"',
+    "Container [pid=8811,containerID=container_1_01_000004] is running beyond physical memory limits. Current usage: 8.1 GB of 8 GB physical memory used",
+    "Reason: Container killed by YARN for exceeding memory limits. 8.1 GB of 8 GB physical memory used.",
+    "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+)
+SIGKILLS = (
+    "billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 9 (SIGKILL) Job: 0.",
+    "Process 'ForkPoolWorker-2' pid:31 exited with 'signal 9 (SIGKILL)'",
+    "TerminatedWorkerError: A worker process was unexpectedly terminated. The exit codes of the workers are {SIGKILL(-9)}",
+    "mpirun noticed that process rank 3 with PID 812 on node n1 exited on signal 9 (Killed).",
+    "Task exited with return code Negsignal.SIGKILL",
+)
+
+
+@pytest.mark.parametrize("line", LIMITS)
+def test_platform_that_ended_it_at_its_limit_is_believed_but_never_certain(line: str) -> None:
+    found = diagnose({"container.log": f"INFO starting\n{line}\n"})
+    assert (found.cause, found.certainty) == ("container_memory_limit", Certainty.LIKELY)
+    assert [advice.id for advice in found.recommendations][0] == "host_memory_use:lower"
+
+
+@pytest.mark.parametrize("line", SIGKILLS)
+def test_parent_that_saw_sigkill_is_no_exception_of_the_program_and_names_no_memory(line: str) -> None:
+    found = diagnose({"container.log": f"INFO starting\n{line}\n"})
+    assert (found.cause, found.recommendations) == ("unknown", ())
+    assert "SIGKILL" in found.summary.en
+    beside = {"pod.json": pod(statuses=[status(last=terminated(137, "Error"))]), "kernel.log": killed(path(), path(), "python3"), "previous.log": f"{line}\n"}
+    assert diagnose(beside).family == "host_memory"
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("Process 'ForkPoolWorker-2' pid:31 exited with 'signal 11 (SIGSEGV)'", "segfault"),
+        ("memory allocation of 8589934592 bytes failed\nAborted (core dumped)", "abort"),
+        ("fatal error: runtime: out of memory", "abort"),
+        ("Error: model requires more system memory (18.3 GiB) than is available (11.2 GiB)", "node_out_of_memory"),
+        ("-bash: fork: Cannot allocate memory", "node_out_of_memory"),
+        ("Your session crashed after using all available RAM.", "node_out_of_memory"),
+        ("distributed.nanny.memory - WARNING - Worker tcp://10.0.0.4:41 (pid=8) exceeded 95% memory budget. Restarting...", "container_memory_limit"),
+        ("A process in the process pool was terminated abruptly while the future was running or pending.", "unknown"),
+    ],
+)
+def test_other_words_of_an_end_have_their_cause(line: str, cause: str) -> None:
+    found = diagnose({"container.log": f"INFO starting\n{line}\n"})
+    assert found.cause == cause
+    assert found.certainty is not Certainty.CERTAIN
