@@ -1,13 +1,15 @@
 """Lines that a narrow terminal or a mail broke, joined again: a refusal of 200 letters that stands in three lines is in none of them.
 
-Only for short texts in which no line is long; the first reading stays where the joined one finds nothing more specific. Each joined line
-is quoted by the first line that it was made of. Pure.
+Only for short texts. Where some line is long, no mail broke the others: then only lines that end at one and the same edge, a terminal's, are joined.
+The first reading stays where the joined one finds nothing more specific. Each joined line is quoted by the first line that it was made of. Pure.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
+from itertools import pairwise
 
 from bot.logs.events import QUOTE, Event, events
 from bot.logs.incidents import Incident, understand
@@ -15,6 +17,7 @@ from bot.logs.scan import Scan
 
 MOST = 256 * 1024  # bytes: what people paste is short, what servers write themselves is not wrapped
 WIDEST = 240  # letters: wider than the terminals that people copy from
+NARROWEST = 40  # letters: no terminal is narrower
 SHORTEST = 0.4  # of the widest line: a line that was broken is not much shorter, since words are short
 _MARK = re.compile(rb"^(?:> ?){1,3}")  # a mail or a forum quotes
 # A line that begins like this is a line of its own.
@@ -31,10 +34,14 @@ def joined(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
     lines = [_MARK.sub(b"", line.rstrip(b"\r")) for line in data.split(b"\n")]
     margin = min((len(line) - len(line.lstrip(b" ")) for line in lines if line.strip()), default=0)  # an indented block
     lines = [line[margin:] for line in lines]
-    widest = max(map(len, lines), default=0)
-    if len(data) > MOST or widest > WIDEST or widest < 40 or b"\x1b" in data:
+    widest, least = max(map(len, lines), default=0), SHORTEST
+    if widest > WIDEST:
+        widest, least = _edge(lines), 1
+    if len(data) > MOST or widest < NARROWEST or b"\x1b" in data:
         return None
-    goes_on = [number for number, line in enumerate(lines) if number and _goes_on(lines[number - 1], line, widest)]
+    goes_on = [number for number, line in enumerate(lines) if number and _goes_on(lines[number - 1], line, least * widest)]
+    if least == 1:
+        goes_on = [number for number in goes_on if len(lines[number - 1]) == widest]
     if not goes_on:
         return None
     hard = all(len(lines[number - 1]) == widest for number in goes_on)  # a terminal breaks at its edge, a mail between words
@@ -50,8 +57,15 @@ def joined(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
     return b"\n".join(b"".join(part) for part in parts), tuple(firsts)
 
 
-def _goes_on(before: bytes, line: bytes, widest: int) -> bool:
-    return bool(before.strip() and line.strip()) and len(before) >= SHORTEST * widest and not _OWN.match(line) and not before.startswith(b"```")
+def _edge(lines: list[bytes]) -> int:
+    """The length at which a terminal broke lines: the one that most lines have of those that go on below, twice at least; 0 where there is none."""
+    lengths = Counter(len(before) for before, line in pairwise(lines) if len(before) <= WIDEST and _goes_on(before, line, NARROWEST))
+    edge, count = max(lengths.items(), key=lambda pair: (pair[1], pair[0]), default=(0, 0))
+    return edge if count >= 2 else 0
+
+
+def _goes_on(before: bytes, line: bytes, least: float) -> bool:
+    return bool(before.strip() and line.strip()) and len(before) >= least and not _OWN.match(line) and not before.startswith(b"```")
 
 
 def reread(data: bytes, found: Incident, scan: Callable[[BytesIO], Scan]) -> Incident:

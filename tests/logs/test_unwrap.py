@@ -54,6 +54,20 @@ def test_lines_that_begin_as_lines_of_their_own_are_not_joined() -> None:
     assert joined(text) is None
 
 
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("position", ["before", "behind"])
+def test_a_terminal_broke_lines_also_where_another_line_is_long(width: int, position: str) -> None:
+    long = "INFO 02-03 10:10:01 [api.py:1] routes: {" + ", ".join(f"'option_{number}': {number}" for number in range(30)) + "}\n"
+    text = "\n".join(LOAD[begin : begin + width] for begin in range(0, len(LOAD), width)) + "\n"
+    found = diagnose({"container.log": long + text if position == "before" else text + long})
+    assert found.cause == "weights_too_large"
+
+
+def test_lines_of_many_lengths_are_not_joined_where_another_line_is_long() -> None:
+    lines = [b"a line of a server that is " + b"x" * number for number in range(20, 60, 3)]
+    assert joined(b"\n".join([*lines, b"y" * 300])) is None
+
+
 def test_a_text_with_one_long_line_is_no_broken_text() -> None:
     assert joined(REFUSAL.encode() * 3 + b"\n" + broken(REFUSAL, 72).encode()) is None
 
