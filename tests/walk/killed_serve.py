@@ -26,6 +26,7 @@ from tests.walk.killing import Tally
 ROOT = Path(__file__).parents[2]
 ASKS, APPLIES, APPROVES = "U01ANA", "U02JO", "U03WEI"
 WITHIN_S = 120
+AFTERCARE_S = 4
 
 
 class Outside:
@@ -51,6 +52,7 @@ class Outside:
         settings = world.settings()
         values: dict[str, Any] = settings.model_dump(mode="json", exclude={"audit_key": True, "pagerduty": True})
         values["http"]["port"] = port
+        values["timings"]["aftercare_s"] = AFTERCARE_S
         values["slack"] |= {"bot_token": world.slack.bot_token, "signing_secret": world.slack.signing_secret, "app_token": ""}
         (world.folder / "oombot.yaml").write_text(yaml.safe_dump(values))
         world.slack.connect(f"http://127.0.0.1:{port}/slack/events")
@@ -71,6 +73,10 @@ class Outside:
             self.tally.kills += 1
             case = self.case()
             self.tally.at[case.state.value if case else "nothing"] += 1
+
+    def spare(self, kills: int) -> None:
+        """Only so many more of its own accord."""
+        self._left = kills
 
     def kill(self) -> None:
         if self._bot is not None:
@@ -116,20 +122,32 @@ class Outside:
     # -------------------------------------------------------- the round
 
     def go(self) -> Tally:
-        """Check, apply, verified, undo, undone, while it is killed; then what must hold."""
+        """Check, apply, verified, watched until that ends, undo, undone, while it is killed; then what must hold."""
         before = self.deployment()
-        self.until(self.in_state(State.DIAGNOSED), self._ask)
-        for verb, end in (("apply", State.VERIFIED), ("undo", State.UNDONE)):
-            self.until(self.in_state(State.AWAITING_APPROVAL), lambda verb=verb: self.click(APPLIES, verb))
-            elsewhere = [state for state in RESTING if state is not State.VERIFIED or verb == "undo"]
-            self.until(self.in_state(end, *elsewhere), lambda: self.in_state(State.AWAITING_APPROVAL)() and self.click(APPROVES, "approve"))
-            case = self.case()
-            if case is None or case.state is not end:
-                self.tally.wrong.append(f"{verb} ended {case.state.value if case else 'nowhere'}: {case.trouble if case else ''}")
-                return self.tally
-        self.until(lambda: any("Undone" in message.shown for message in self.world.slack.messages(CHANNEL)))
-        self._look(before)
+        if self.carried("apply", State.VERIFIED):
+            self.kill()  # in each round once while it watches what was verified
+            self.tally.kills += 1
+            self.tally.at[State.VERIFIED.value] += 1
+            self.until(lambda: self.says("No new kill or restart."))
+            if self.carried("undo", State.UNDONE):
+                self.until(lambda: self.says("Undone"))
+                self._look(before)
         return self.tally
+
+    def carried(self, verb: str, end: State) -> bool:
+        """People see a change (or its undo) through. False when it came to another end."""
+        self.until(lambda: self.case() is not None and not self.in_state(State.RECEIVED, State.CHECKING)(), self._ask)
+        self.until(self.in_state(State.AWAITING_APPROVAL), lambda: self.click(APPLIES, verb))
+        elsewhere = [state for state in RESTING if state is not State.VERIFIED or verb == "undo"]
+        self.until(self.in_state(end, *elsewhere), lambda: self.in_state(State.AWAITING_APPROVAL)() and self.click(APPROVES, "approve"))
+        case = self.case()
+        if case is None or case.state is not end:
+            self.tally.wrong.append(f"{verb} ended {case.state.value if case else 'nowhere'}: {case.trouble if case else ''}")
+        return not self.tally.wrong
+
+    def says(self, words: str) -> bool:
+        """Whether the channel shows it."""
+        return any(words in message.shown for message in self.world.slack.messages(CHANNEL))
 
     def in_state(self, *states: State) -> Callable[[], bool]:
         def look() -> bool:
