@@ -215,7 +215,7 @@ def _flush(file: BundleFile) -> BundleFile:
 
 def _weight(incident: Incident) -> tuple[bool, bool, bool, int]:
     failed = incident.root is not None or (incident.wrapped is not None and incident.shutdown is None)
-    named = incident.source.removesuffix(".gz").removesuffix(".zst") in ("container.log", "previous.log")
+    named = incident.source.startswith(("container.log", "previous.log"))  # also compressed or rotated
     server = named or incident.reached is not None or any(event.message.role == "start" for event in incident.events)
     return server, failed, "previous" not in incident.source, len(incident.events)
 

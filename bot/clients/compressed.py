@@ -1,16 +1,23 @@
-"""Reads gzip and zstd as a stream of bytes, whatever the file is called. Understands no content.
+"""Reads gzip, zstd, bzip2 and xz, and UTF-16 as a Windows shell writes it, as a stream of plain bytes, whatever the file is called. Understands no content.
 
 Bounded: a file that expands to far more than any log does is read up to a limit. What is cut off or damaged ends the stream early; `short` says why.
 """
 
+import codecs
 import io
 import zlib
-from typing import BinaryIO, Protocol, cast
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+if TYPE_CHECKING:  # not at run time: most files are not compressed
+    from bz2 import BZ2Decompressor
+    from lzma import LZMADecompressor
 
 CHUNK = 256 * 2**10
 MOST = 4 * 2**30  # bytes that any file may expand to
 RATIO = 400  # beyond that, how many times its own size; a log of health checks compresses some hundred times
-_WINDOW = 2**27  # bytes that a zstd file may make us keep
+_WINDOW = 2**27  # bytes that a zstd or xz file may make us keep
 
 
 class _Decompressor(Protocol):
@@ -64,6 +71,62 @@ class _Zstd:
             raise ValueError(f"damaged: {wrong}") from None
 
 
+class _Members:
+    """One or several bzip2 or xz streams, one after another. `begin` makes the decompressor of one, `failure` is what it raises."""
+
+    def __init__(self, plain: BinaryIO, begin: "Callable[[], BZ2Decompressor | LZMADecompressor]", failure: type[Exception]) -> None:
+        self._plain, self._begin, self._failure = plain, begin, failure
+        self._member = begin()
+
+    def more(self, size: int) -> bytes:
+        while True:
+            waiting = b""
+            if self._member.eof:
+                waiting = self._member.unused_data.lstrip(b"\0") or self._plain.read(CHUNK).lstrip(b"\0")
+                if not waiting:
+                    return b""
+                self._member = self._begin()
+            elif self._member.needs_input:
+                waiting = self._plain.read(CHUNK)
+                if not waiting:
+                    raise EOFError("cut off")
+            try:
+                found = self._member.decompress(waiting, size)
+            except self._failure as wrong:
+                raise ValueError(f"damaged: {wrong}") from None
+            if found:
+                return found
+
+
+class _Utf16:
+    """Text in two bytes a letter, as UTF-8 and without the mark in front. What is no text becomes a replacement mark."""
+
+    def __init__(self, plain: BinaryIO, encoding: str) -> None:
+        plain.seek(2)
+        self._plain, self._decoder, self._waiting = plain, codecs.getincrementaldecoder(encoding)(errors="replace"), b""
+
+    def more(self, size: int) -> bytes:
+        while not self._waiting:
+            pairs = self._plain.read(CHUNK)
+            self._waiting = self._decoder.decode(pairs, final=not pairs).encode(errors="replace")
+            if not pairs:
+                break
+        found, self._waiting = self._waiting[:size], self._waiting[size:]
+        return found
+
+
+def _bzip2(plain: BinaryIO) -> _Decompressor:
+    import bz2
+
+    return _Members(plain, bz2.BZ2Decompressor, OSError)
+
+
+def _xz(plain: BinaryIO) -> _Decompressor:
+    import lzma
+
+    return _Members(plain, lambda: lzma.LZMADecompressor(memlimit=_WINDOW), lzma.LZMAError)
+
+
 class Decompressed(io.RawIOBase):
     """The bytes inside a compressed file. `short`: why they end before the file says so; "" while nothing is missing."""
 
@@ -107,13 +170,20 @@ class Decompressed(io.RawIOBase):
         super().close()
 
 
+_FORMS: dict[bytes, Callable[[BinaryIO], _Decompressor]] = {
+    b"\x1f\x8b": _Gzip,
+    b"\x28\xb5\x2f\xfd": _Zstd,
+    b"BZh": _bzip2,
+    b"\xfd7zXZ\0": _xz,
+    codecs.BOM_UTF16_LE: partial(_Utf16, encoding="utf-16-le"),
+    codecs.BOM_UTF16_BE: partial(_Utf16, encoding="utf-16-be"),
+}
+
+
 def opened(plain: BinaryIO) -> BinaryIO:
     """The stream itself, or the bytes inside when it is compressed. Takes over closing it."""
-    head = plain.read(4)
+    head = plain.read(6)
     size = plain.seek(0, io.SEEK_END)
     plain.seek(0)
-    if head[:2] == b"\x1f\x8b":
-        return cast(BinaryIO, Decompressed(plain, _Gzip(plain), max(MOST, RATIO * size)))
-    if head == b"\x28\xb5\x2f\xfd":
-        return cast(BinaryIO, Decompressed(plain, _Zstd(plain), max(MOST, RATIO * size)))
-    return plain
+    form = next((form for mark, form in _FORMS.items() if head.startswith(mark)), None)
+    return plain if form is None else cast(BinaryIO, Decompressed(plain, form(plain), max(MOST, RATIO * size)))

@@ -1,6 +1,6 @@
 """Opens and writes bundles: folders of evidence files, single files, or what comes on standard input. Understands no content.
 
-Compressed files (gzip, zstd) are opened by their first bytes, whatever they are called.
+Compressed files (gzip, zstd, bzip2, xz) and those of a Windows shell (UTF-16) are opened by their first bytes, whatever they are called.
 """
 
 import json
@@ -19,7 +19,8 @@ NAMES = (
     "bundle.json", "pod.json", "events.json", "container.log", "previous.log", "kernel.log", "nvidia-smi.txt", "ray_status.txt", "node_readings.txt", "args.txt",
     "node.json", "workload.json", "describe.txt", "endpoint.json",
 )  # fmt: skip
-_SUFFIXES = ("", ".gz", ".zst")
+_SUFFIXES = ("", ".gz", ".zst", ".xz", ".bz2")
+_ROTATED = ("", *(f"{rotation}{suffix}" for rotation in (".1", ".2", ".3") for suffix in _SUFFIXES))  # for a log that was rotated away
 MAX_LOGS = 64  # files under logs/ that are read
 MAX_META = 2**20
 
@@ -28,6 +29,8 @@ def open_path(path: str) -> Bundle:
     """The bundle at `path`: a folder, one file, or "-". Raises BadInput with one clear line when it cannot be opened."""
     if path == "-":
         return _copied(path, sys.stdin.buffer)
+    if not path:
+        raise BadInput("a path is empty; give a folder, a log file, or - for standard input")
     place = Path(path)
     try:
         if place.is_dir():
@@ -36,6 +39,8 @@ def open_path(path: str) -> Bundle:
             return _kept(path, place)
         with _opened(place) as stream:
             head = stream.read(65536)
+        if head.startswith(b"PK\x03\x04"):
+            raise BadInput(f"{path}: a zip archive; unpack it, and give the folder or the log inside")
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file or folder") from None
     except PermissionError:
@@ -71,9 +76,10 @@ def _folder(path: str, place: Path) -> Bundle:
     if not os.access(place, os.R_OK | os.X_OK):
         raise BadInput(f"{path}: cannot be read: permission denied")
     found = [(name, place / (name + suffix)) for name in NAMES for suffix in _SUFFIXES]
+    found += [(name, place / (name + suffix)) for name in NAMES if name.endswith(".log") for suffix in _ROTATED]
     found += [(f"logs/{log.name}", log) for log in _logs(place / "logs")]
     for name, file in found:
-        if name in files or not os.path.lexists(file):
+        if (name in files and not _empty(files[name], place)) or not os.path.lexists(file):
             continue
         wrong = _not_readable(file, place)
         if wrong:
@@ -91,9 +97,15 @@ def _folder(path: str, place: Path) -> Bundle:
     return Bundle(path, files, tuple(gaps))
 
 
+def _empty(file: BundleFile, place: Path) -> bool:
+    return os.path.getsize(place / file.name) == 0
+
+
 def _strangers(place: Path) -> Gap:
-    """A folder without a single evidence file: its logs may have other names."""
-    names = sorted(entry.name for entry in place.iterdir() if entry.is_file())[:5]
+    """A folder without a single evidence file: its logs may have other names, or stand in folders of their own."""
+    names, folders = (sorted(entry.name for entry in place.iterdir() if test(entry))[:5] for test in (Path.is_file, Path.is_dir))
+    if folders and not names:
+        return Gap("container.log", f"no evidence file in it, only folders ({', '.join(folders)})", "what the server said; give one of its folders, or several")
     reason = f"no evidence file by name; there are {', '.join(names)}" if names else "the folder is empty"
     return Gap("container.log", reason, "what the server said; call its log container.log, or give the file itself")
 
@@ -167,8 +179,8 @@ def _copied(path: str, source: BinaryIO) -> Bundle:
 
 def _role(name: str, head: bytes) -> str:
     """Which evidence file a single file is: by its name, else by its first bytes; a server's log when nothing says otherwise."""
-    plain = name.removesuffix(".gz").removesuffix(".zst")
-    if plain in NAMES:
+    plain = next((known for known in NAMES if name.startswith(known) and name[len(known) :] in (*_SUFFIXES, *_ROTATED)), None)
+    if plain is not None:
         return plain
     start = head.lstrip()[:4096]
     if start.startswith(b"{") and b'"apiVersion"' in head:

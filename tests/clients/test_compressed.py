@@ -1,7 +1,9 @@
-"""Compressed files as streams: whole, in several members, cut off, damaged, and made to burst."""
+"""Compressed files as streams: whole, in several members, cut off, damaged, and made to burst; and text in two bytes a letter."""
 
+import bz2
 import gzip
 import io
+import lzma
 import random
 from collections.abc import Callable
 
@@ -27,26 +29,37 @@ def read(data: bytes) -> tuple[bytes, str]:
     return stream.read(), getattr(stream, "short", "")
 
 
-@pytest.mark.parametrize("squeeze", [gzipped, zstandardised, bytes])
+@pytest.mark.parametrize("squeeze", [gzipped, zstandardised, bz2.compress, lzma.compress, bytes])
 def test_the_bytes_inside_come_out_whatever_the_form(squeeze: Callable[[bytes], bytes]) -> None:
     assert read(squeeze(LOG)) == (LOG, "")
     assert read(squeeze(LOG) + squeeze(b"and more\n")) == (LOG + b"and more\n", "")
 
 
-@pytest.mark.parametrize("squeeze", [gzipped, zstandardised])
+@pytest.mark.parametrize("squeeze", [gzipped, zstandardised, bz2.compress, lzma.compress])
 def test_an_empty_file_inside_is_empty(squeeze: Callable[[bytes], bytes]) -> None:
     assert read(squeeze(b"")) == (b"", "")
 
 
-def test_what_stands_in_front_of_a_cut_is_read() -> None:
-    noise = random.Random(1).randbytes(3 * compressed.CHUNK)
-    found, short = read(gzipped(noise)[: 2 * compressed.CHUNK])
+@pytest.mark.parametrize("squeeze", [gzipped, bz2.compress, lzma.compress])
+def test_what_stands_in_front_of_a_cut_is_read(squeeze: Callable[[bytes], bytes]) -> None:
+    noise = random.Random(1).randbytes(8 * compressed.CHUNK)  # bzip2 gives nothing before a block of 900,000 bytes is whole
+    found, short = read(squeeze(noise)[: 6 * compressed.CHUNK])
     assert short == "cut off"
     assert noise.startswith(found)
     assert len(found) > compressed.CHUNK
 
 
-@pytest.mark.parametrize("squeeze", [gzipped, zstandardised])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["", "INFO a line\r\n", "█ 显存不足 🔥\n" * 50_000])
+def test_what_a_windows_shell_wrote_is_read_as_text(text: str, encoding: str) -> None:
+    assert read(("\ufeff" + text).encode(encoding)) == (text.encode(), "")
+
+
+def test_half_a_letter_at_the_end_is_no_harm() -> None:
+    assert read("\ufeffab".encode("utf-16-le") + b"\x3d")[0] == "ab\ufffd".encode()
+
+
+@pytest.mark.parametrize("squeeze", [gzipped, zstandardised, bz2.compress, lzma.compress])
 def test_damage_ends_the_stream_with_its_reason(squeeze: Callable[[bytes], bytes]) -> None:
     data = bytearray(squeeze(random.Random(2).randbytes(100_000)))
     data[-6] ^= 0xFF  # a checksum

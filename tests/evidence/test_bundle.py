@@ -88,3 +88,32 @@ def test_rotated_logs_of_a_bundle_are_read(tmp_path: Path) -> None:
     found = open_path(str(tmp_path))
     assert sorted(found.files) == ["logs/a.log", "logs/a.log.1", "logs/a.log.2.gz"]
     assert content(found, "logs/a.log.2.gz") == LINE
+
+
+def test_of_rotated_logs_the_newest_that_is_not_empty_is_the_servers(tmp_path: Path) -> None:
+    (tmp_path / "container.log").write_bytes(b"")
+    (tmp_path / "container.log.1").write_bytes(LINE)
+    (tmp_path / "container.log.2.gz").write_bytes(gzip.compress(LINE * 2))
+    found = open_path(str(tmp_path))
+    assert content(found, "container.log") == LINE
+    assert found.files["container.log"].name == "container.log.1"
+
+
+def test_a_log_that_is_not_empty_stands_before_its_rotated_ones(tmp_path: Path) -> None:
+    (tmp_path / "container.log").write_bytes(LINE * 3)
+    (tmp_path / "container.log.1").write_bytes(LINE)
+    assert content(open_path(str(tmp_path)), "container.log") == LINE * 3
+
+
+def test_a_folder_of_folders_says_that_one_of_them_is_to_be_given(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    assert gaps(open_path(str(tmp_path)))["container.log"] == "no evidence file in it, only folders (one, two)"
+
+
+def test_an_archive_and_an_empty_path_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "logs.zip").write_bytes(b"PK\x03\x04 and so on")
+    with pytest.raises(BadInput, match="unpack it"):
+        open_path(str(tmp_path / "logs.zip"))
+    with pytest.raises(BadInput, match="a path is empty"):
+        open_path("")
