@@ -105,7 +105,7 @@ def _strangers(place: Path) -> Gap:
     """A folder without a single evidence file: its logs may have other names, or stand in folders of their own."""
     names, folders = (sorted(entry.name for entry in place.iterdir() if test(entry))[:5] for test in (Path.is_file, Path.is_dir))
     if folders and not names:
-        return Gap("container.log", f"no evidence file in it, only folders ({', '.join(folders)})", "what the server said; give one of its folders, or several")
+        return Gap("container.log", f"no evidence file in it, only folders: {', '.join(folders)}", "what the server said; give one of its folders, or several")
     reason = f"no evidence file by name; there are {', '.join(names)}" if names else "the folder is empty"
     return Gap("container.log", reason, "what the server said; call its log container.log, or give the file itself")
 

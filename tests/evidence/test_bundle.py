@@ -9,6 +9,7 @@ import pytest
 
 from bot.errors import BadInput
 from bot.evidence.bundle import open_path
+from bot.gap_words import reason, tells
 from bot.model import Bundle
 
 LINE = b"INFO 11-30 09:00:00 [api_server.py:1351] vLLM API server version 0.11.0\n"
@@ -108,7 +109,7 @@ def test_a_log_that_is_not_empty_stands_before_its_rotated_ones(tmp_path: Path) 
 def test_a_folder_of_folders_says_that_one_of_them_is_to_be_given(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    assert gaps(open_path(str(tmp_path)))["container.log"] == "no evidence file in it, only folders (one, two)"
+    assert gaps(open_path(str(tmp_path)))["container.log"] == "no evidence file in it, only folders: one, two"
 
 
 def test_an_archive_and_an_empty_path_are_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -117,3 +118,9 @@ def test_an_archive_and_an_empty_path_are_refused_with_what_to_do(tmp_path: Path
         open_path(str(tmp_path / "logs.zip"))
     with pytest.raises(BadInput, match="a path is empty"):
         open_path("")
+
+
+def test_what_is_said_of_a_folder_of_folders_is_said_in_chinese_too(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    gap = open_path(str(tmp_path)).gaps[0]
+    assert (reason(gap, "zh"), tells(gap, "zh")) == ("没有证据文件，只有文件夹：one", "服务的输出；请给出其中一个或几个文件夹")
