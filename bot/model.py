@@ -232,6 +232,7 @@ class Diagnosis:
     phase: Phase | None = None
     reached: Phase | None = None
     engine_version: str = ""
+    host_peak_bytes: int | None = None  # the most host memory that the server's container was seen to use
 
 
 # ---------------------------------------------------------------- what is done about it

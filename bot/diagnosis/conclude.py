@@ -84,6 +84,7 @@ def _where(facts: Facts, context: Context) -> dict[str, object]:
         "phase": incident.phase if incident else None,
         "reached": incident.reached if incident else None,
         "engine_version": version if isinstance(version, str) else "",
+        "host_peak_bytes": host_sizing.peak(facts),
     }
 
 

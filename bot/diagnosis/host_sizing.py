@@ -88,6 +88,14 @@ def _used(facts: Facts) -> float | None:
     return number(facts, "cgroup.current_bytes")
 
 
+def peak(facts: Facts) -> int | None:
+    """The most host memory that the container was seen to use: its control group's own mark, what was in use when the kernel ended something of it, or what
+    it used when it was evicted; None where nobody looked."""
+    killed = number(facts, "kernel.usage_bytes") if facts.get("kernel.kill_matches_container") is True else None
+    known = [size for size in (number(facts, "cgroup.peak_bytes"), killed, _used(facts)) if size]
+    return int(max(known)) if known else None
+
+
 def _request(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
     """The request becomes what is used, else the limit."""
     request, limit, used = number(facts, "container.memory_request_bytes"), number(facts, "container.memory_limit_bytes"), _used(facts)

@@ -7,7 +7,7 @@ What cannot be told is said to be not verifiable, with the reason.
 from datetime import datetime
 
 from bot.model import Diagnosis, Outcome, Phase, Predicted, Remediation, Rollout, Text, Verdict
-from bot.remediation import endpoint
+from bot.remediation import endpoint, host_memory
 from bot.remediation.shape import ENDPOINT
 from bot.units import show
 
@@ -35,7 +35,7 @@ def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis |
     # a remark about a process that is still loading (throttled, say) is no failure of it
     if after.cause not in QUIET and after.phase is not None and after.reached is not Phase.SERVING:
         return Outcome(Verdict.FAILED, _other(after), now, after)
-    return _passed(remediation, after, rollout, now)
+    return _passed(remediation, before, after, rollout, now)
 
 
 def _node(remediation: Remediation, now: datetime) -> Outcome:
@@ -72,11 +72,11 @@ def _undone(rollout: Rollout, now: datetime) -> Outcome:
     return Outcome(Verdict.FAILED, _not_ready(rollout), now)
 
 
-def _passed(remediation: Remediation, after: Diagnosis, rollout: Rollout, now: datetime) -> Outcome:
+def _passed(remediation: Remediation, before: Diagnosis | None, after: Diagnosis, rollout: Rollout, now: datetime) -> Outcome:
     """All pods are ready: now the mechanism."""
-    phase = remediation.expects.pass_phase
+    phase, host = remediation.expects.pass_phase, host_memory.compared(remediation, before, after)
     if phase is None:
-        return Outcome(Verdict.VERIFIED, _serves(rollout, "", ""), now, after)
+        return Outcome(Verdict.VERIFIED, _serves(rollout, host.en, host.zh), now, after)
     if after.reached is None:
         return _not_verifiable(_why_unread(after), now, after)
     if after.reached.order < phase.order or (after.reached is phase and phase is not Phase.SERVING):
@@ -87,7 +87,7 @@ def _passed(remediation: Remediation, after: Diagnosis, rollout: Rollout, now: d
         return _not_verifiable(reason, now, after)
     en, zh = _mechanism(phase)
     more, more_zh = _cache(remediation.expects.predicted, after)
-    return Outcome(Verdict.VERIFIED, _serves(rollout, en + more, zh + more_zh), now, after)
+    return Outcome(Verdict.VERIFIED, _serves(rollout, en + more + host.en, zh + more_zh + host.zh), now, after)
 
 
 def _mechanism(phase: Phase) -> tuple[str, str]:

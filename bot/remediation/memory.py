@@ -1,7 +1,7 @@
 """Action set_memory: sets the memory limit or request of the server's container to a computed size in bytes.
 
 What must hold afterwards: the new process is not killed for the same cause. Undo puts the old quantity back, or takes the field away.
-A LimitRange that forbids the size is named before anything is written; whether a node has the room is for the scheduler.
+A LimitRange or ResourceQuota that forbids the size is named before anything is written; whether a node has the room is for the scheduler.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ def change(workload: Workload, field: str, value: Any, direction: str, reader: C
     against = _against(workload, field, size, now, direction)
     if against is not None:
         return against
-    forbidden = list(_limit_ranges(workload, size, reader))
+    forbidden = [*_limit_ranges(workload, size, reader), *_quotas(workload, field, size, now, reader)]
     if forbidden:
         return Elsewhere(forbidden[0], container_patch(str(workload.container["name"]), {"resources": {field: {"memory": written}}}))
     edits = [put(workload.body, path, written)]
@@ -85,6 +85,28 @@ def _limit_ranges(workload: Workload, size: int, reader: ClusterReader) -> Itera
                 yield Text(
                     f"LimitRange {name} allows at most {most} a container here; who keeps it must raise it first.",
                     f"LimitRange {name} 限制每个容器最多 {most}，需要先由其负责人调高。",
+                )
+
+
+def _quotas(workload: Workload, field: str, size: int, now: Any, reader: ClusterReader) -> Iterator[Text]:
+    """Quotas for all pods of the namespace that the size would break, once each pod of the workload has it. Those with a scope may be for other pods."""
+    more = (size - (0 if now is MISSING else int(quantity(str(now))))) * max(1, workload.replicas)
+    names = ("limits.memory",) if field == "limits" else ("requests.memory", "memory")
+    try:
+        found = reader.list("v1", "ResourceQuota", workload.ref.namespace)
+    except WorldError:
+        return
+    for one in found:
+        spec, status = one.get("spec") or {}, one.get("status") or {}
+        if spec.get("scopes") or spec.get("scopeSelector"):
+            continue
+        for name in names:
+            hard, used = (status.get("hard") or {}).get(name), (status.get("used") or {}).get(name)
+            if hard is not None and used is not None and int(quantity(str(used))) + more > int(quantity(str(hard))):
+                called = metadata(one)["name"]
+                yield Text(
+                    f"ResourceQuota {called} allows {name} {hard} in this namespace, of which {used} are used: {as_quantity(more)} more do not fit. Who keeps it must raise it first.",
+                    f"ResourceQuota {called} 限制本命名空间 {name} 为 {hard}，已用 {used}：再加 {as_quantity(more)} 放不下，需要先由其负责人调高。",
                 )
 
 

@@ -14,6 +14,7 @@ from bot.remediation import (
     cordon,
     endpoint,
     engine_argument,
+    host_memory,
     notes,
     orphan_segments,
     ownership,
@@ -125,6 +126,7 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
         *change.notes,
         *((_both(kept_by.says, kept.when),) if kept_by and kept else ()),
         *notes.predicted(ask.predicted),
+        *host_memory.predicted(workload, apply(workload.body, [edit.operation() for edit in change.edits]), here.diagnosis, here.target.node, here.reader),
         *_drift(ask, recipe, workload, change),
     )
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, here.target, _risk(ask, recipe), _expects(ask, recipe, here.diagnosis))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.diagnosis.host_sizing import rounded, size_for
+from bot.diagnosis.host_sizing import peak, rounded, size_for
 from bot.diagnosis.sizing import Impossible, Sized
 from bot.facts import Facts
 from bot.model import Fact, Value
@@ -73,3 +73,19 @@ def test_remedies_without_numbers_have_none() -> None:
 
 def test_sizes_are_rounded_upwards_to_what_people_write() -> None:
     assert [rounded(size) for size in (1, 2 * GIB + 1, 33 * GIB)] == [128 * MIB, 3 * GIB, 36 * GIB]
+
+
+@pytest.mark.parametrize(
+    ("facts", "most"),
+    [
+        ({}, None),
+        ({"cgroup.peak_bytes": 30 * GIB, "cgroup.current_bytes": 12 * GIB}, 30 * GIB),
+        ({"cgroup.current_bytes": 12 * GIB}, 12 * GIB),
+        ({"kernel.usage_bytes": 32 * GIB, "kernel.kill_matches_container": True, "cgroup.current_bytes": GIB}, 32 * GIB),
+        ({"kernel.usage_bytes": 32 * GIB, "kernel.kill_matches_container": False, "cgroup.current_bytes": GIB}, GIB),  # somebody else's
+        ({"kernel.usage_bytes": 32 * GIB}, None),
+        ({"pod.evicted_use": "9Gi"}, 9 * GIB),
+    ],
+)
+def test_the_most_that_was_seen_in_use_is_of_this_container(facts: dict[str, Value], most: int | None) -> None:
+    assert peak(Facts([Fact(name, value) for name, value in facts.items()])) == most
