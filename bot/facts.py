@@ -178,6 +178,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "container.name": ("text", "name of the container"),
     "container.role": ("text", "role of the container: server, sidecar, init"),
     "container.looks": ("text", "what it seems to be: server, gpu, light (a router, a proxy, Ray's head), sidecar, driver, plain"),
+    "container.start_oom": ("bool", "the runtime says that the container's first process was killed for memory before the program began"),
     "container.exit_code": ("int", "exit code of the container"),
     "container.reason": ("text", "reason of its end: OOMKilled, Error, Completed, StartError, ContainerStatusUnknown, ..."),
     "container.message": ("text", "message of its end"),
@@ -283,6 +284,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.create_failed": ("text", "message of a pod that could not be made"),
     "events.owner_deleted": ("bool", "its owner deleted the pod"),
     "events.moved": ("text", "a controller took the pod away on purpose (consolidation, descheduling, new requests)"),
+    "events.hook_failed": ("text", "a lifecycle hook after the start failed, and the container was ended for that"),
     "events.mount": ("text", "a volume could not be mounted or attached"),
     "events.sandbox": ("text", "the pod's sandbox could not be made"),
     "events.replaced_end": ("text", "exit code and reason of a pod that was replaced, as an event quotes them"),
@@ -392,7 +394,14 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "gpus.least_total_bytes": ("int", "size of the smallest card"),
     "gpus.least_free_bytes": ("int", "free on the fullest card"),
     "gpus.reserved_bytes": ("int", "taken by driver and firmware, at most"),
-    "gpus.unified_memory": ("bool", "by its name the card shares the host's memory"),
+    "named.unified_memory": ("bool", "by its name the card shares the host's memory"),
+    "named.card_bytes": ("int", "the card by its name, as a server sees it"),
+    "named.least_card_bytes": ("int", "the smallest card by the names"),
+    "named.most_card_bytes": ("int", "the largest card by the names"),
+    "named.hybrid": ("bool", "by the model's name not every layer keeps the whole context"),
+    "named.plain": ("bool", "by the model's name every layer keeps the whole context"),
+    "named.multimodal": ("bool", "by its name the model takes images, video or sound"),
+    "named.experts": ("bool", "by its name the model has experts"),
 }
 
 

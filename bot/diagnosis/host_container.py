@@ -15,6 +15,7 @@ from bot.units import GIB
 OLD = 3 * 86400  # seconds of quiet running after which an end before them is history
 LIGHT_NEEDS = 8 * GIB
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
+_NO_ROOM_TO_START = re.compile(r"container init was OOM-killed|memory limit too low\?", re.IGNORECASE)  # runc's own words
 _GROUPS = ("container.",)
 _SAME_NAME = (
     "name", "exit_code", "signal", "reason", "message", "memory_limit", "memory_request", "cpu_limit", "cpu_request", "gpus", "restarts", "lifetime_s", "state", "ready",
@@ -45,6 +46,7 @@ def derive(facts: Facts) -> Facts:
     add("ended", "exit_code" in chosen, "exit_code")
     add("started_again", chosen.text("end") == "last", "end")
     add("crash_looping", chosen.text("waiting_reason") == "CrashLoopBackOff" or (chosen.number("restarts") or 0) >= 3, "waiting_reason", "restarts")
+    add("start_oom", True if _NO_ROOM_TO_START.search(f"{chosen.text('waiting_message')} {chosen.text('message')}"[:4000]) else None, "waiting_message", "message")
     add("others", len(containers) - 1, "name")
     since, now = chosen.number("running_since"), _now(facts)
     if since is not None and now is not None and "exit_code" in chosen:

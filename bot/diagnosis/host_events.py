@@ -144,6 +144,7 @@ def _named(events: list[Record]) -> list[Fact]:
         ("start-failed", "events.start_failed", "message"),
         ("image", "events.image", ""),
         ("mount", "events.mount", "message"),
+        ("hook-failed", "events.hook_failed", "message"),
         ("create-failed", "events.create_failed", "message"),
     ):
         event = next((event for event in events if event.text("kind") == kind), None)

@@ -63,6 +63,10 @@ def _kind(event: Node) -> str:
         return "probe-kill"
     if reason in ("Unhealthy", "ProbeError", "ProbeWarning") and _PROBE.search(message):
         return "probe-failed"
+    if reason == "FailedPostStartHook":
+        return "hook-failed"
+    if reason == "Killing" and message.startswith("FailedPostStartHook"):
+        return ""
     if reason == "Killing" and "exceeded" in message and "grace" in message:
         return "grace-exceeded"
     if reason == "TaintManagerEviction" and message.startswith("Cancelling"):

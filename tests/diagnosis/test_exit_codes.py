@@ -108,3 +108,38 @@ def test_machine_that_ran_out_and_took_another_pod_is_likely_where_this_one_was_
 @pytest.mark.parametrize("kernel", ["unread", "quiet", "another pod", "machine took another pod"])
 def test_code_that_nobody_saw_is_invented_whatever_the_events_say(events: str, kernel: str) -> None:
     assert scene(137, "ContainerStatusUnknown", kernel, events).cause == "node_lost"
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [(2, "unknown"), (9, "unknown"), (126, "application_error"), (127, "application_error"), (130, "unknown"), (141, "unknown"), (159, "application_error"), (255, "unknown")],
+)
+def test_other_codes_are_told_for_what_they_are_and_never_for_memory(code: int, cause: str) -> None:
+    found = scene(code, "Error")
+    assert found.cause == cause
+    assert str(code) in found.summary.en
+    assert not {"memory_limit:raise", "memory_limit:set"} & {advice.id for advice in found.recommendations}
+
+
+@pytest.mark.parametrize("where", ["waiting", "terminated"])
+def test_limit_too_small_to_start_the_container_is_raised(where: str) -> None:
+    message = "failed to create containerd task: OCI runtime create failed: runc create failed: unable to start container process: container init was OOM-killed (memory limit too low?): unknown"
+    last = terminated(128, "StartError")
+    last["terminated"]["message"] = message
+    told = status(state={"waiting": {"reason": "RunContainerError", "message": message}}, restartCount=0) if where == "waiting" else status(last=last)
+    found = diagnose({"pod.json": pod([container(limit="4Mi")], [told])})
+    assert (found.cause, [advice.id for advice in found.recommendations]) == ("container_memory_limit", ["memory_limit:raise"])
+
+
+def test_hook_that_fails_after_the_start_is_no_stop_that_took_too_long() -> None:
+    items = [event("FailedPostStartHook", "PostStartHook failed"), event("Killing", "FailedPostStartHook")]
+    found = diagnose({"pod.json": pod([container()], [status(last=terminated(137))]), "events.json": {"items": items}})
+    assert (found.cause, [advice.id for advice in found.recommendations]) == ("application_error", ["application:fix"])
+
+
+def test_pod_that_is_not_ready_and_one_that_backs_off_are_told_so() -> None:
+    quiet = {"pod.json": pod(statuses=[status(restartCount=0, ready=False)]), "events.json": {"items": [event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503", count=40)]}}
+    assert "readiness" in diagnose(quiet).summary.en
+    backs_off = {"events.json": {"items": [event("BackOff", "Back-off restarting failed container server", count=30)]}}
+    assert "BackOff" in diagnose(backs_off).summary.en
+    assert diagnose(quiet).cause == diagnose(backs_off).cause == "unknown"

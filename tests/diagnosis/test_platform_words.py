@@ -27,7 +27,7 @@ SIGKILLS = (
 def test_platform_that_ended_it_at_its_limit_is_believed_but_never_certain(line: str) -> None:
     found = diagnose({"container.log": f"INFO starting\n{line}\n"})
     assert (found.cause, found.certainty) == ("container_memory_limit", Certainty.LIKELY)
-    assert [advice.id for advice in found.recommendations][0] == "host_memory_use:lower"
+    assert next(advice.id for advice in found.recommendations) == "host_memory_use:lower"
 
 
 @pytest.mark.parametrize("line", SIGKILLS)
