@@ -69,7 +69,11 @@ def _run(words: list[str]) -> int:
         return 2
     gc.set_threshold(50_000, 20, 20)  # a start makes many objects that stay; to look for rubbish among them every 700 costs a twentieth of it
     atexit.register(gc.freeze)  # nor does the end need to look for rubbish: it all goes
-    return int(importlib.import_module(f"bot.terminal.{words[0]}").main(words[1:]))
+    command = importlib.import_module(f"bot.terminal.{words[0]}")
+    try:
+        return int(command.main(words[1:]))
+    except SystemExit as stop:  # argparse has said what is wrong, or helped
+        return int(stop.code or 0)
 
 
 def _write_anything() -> None:

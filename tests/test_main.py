@@ -76,6 +76,13 @@ def test_wrong_usage_is_exit_2_and_says_what_is_right(words: tuple[str, ...]) ->
     assert b"oombot" in done.stderr + done.stdout
 
 
+@pytest.mark.parametrize("port", ["99999", "-1", "http", "8765.5"])
+def test_a_port_that_is_none_is_said_before_anything_starts(port: str) -> None:
+    done = run("demo", f"--port={port}")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"a port is a number from 0 to 65535" in done.stderr
+
+
 def test_no_home_and_no_variables_are_enough(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "bot", "diagnose", CASE], cwd=Path(__file__).parent.parent, env={}, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

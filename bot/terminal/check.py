@@ -13,10 +13,7 @@ def main(argv: list[str]) -> int:
     options = live.parser("check", "Diagnose a live pod, workload or node. Reads only.")
     options.add_argument("--json", action="store_true", help="one JSON object")
     options.add_argument("--language", choices=("en", "zh"), default="en")
-    try:
-        asked = options.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    asked = options.parse_args(argv)
     from bot.incident import examine, to_json
     from bot.playbooks import load
 

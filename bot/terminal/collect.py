@@ -12,10 +12,7 @@ def main(argv: list[str]) -> int:
     """0 when the folder was written; 2 when the target or the cluster cannot be found or reached, or the folder cannot be used."""
     options = live.parser("collect", "Write the evidence of a live target into a folder, redacted.")
     options.add_argument("-o", "--output", metavar="DIR", required=True, help="a new or empty folder")
-    try:
-        asked = options.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    asked = options.parse_args(argv)
     from bot.evidence.bundle import write
 
     folder = live.empty_folder(asked.output)

@@ -17,7 +17,7 @@ def main(argv: list[str]) -> int:
         description="Start the bot against a sandbox on this machine: Slack with a page, PagerDuty, a cluster, a node. Needs no network and no key.",
     )
     parser.add_argument("--once", action="store_true", help="play one incident from the alert to the undo, print what happened, and exit")
-    parser.add_argument("--port", type=int, default=8765, help="port of the page (default 8765; with --once any free one)")
+    parser.add_argument("--port", type=_port, default=8765, help="port of the page (default 8765; with --once any free one)")
     arguments = parser.parse_args(argv)
     from bot.errors import BadInput
     from bot.sandbox.demo.world import World
@@ -32,6 +32,13 @@ def main(argv: list[str]) -> int:
         return _once(world) if arguments.once else _stay(world, page)
     finally:
         world.stop()
+
+
+def _port(text: str) -> int:
+    """A port that can be listened at; 0 takes any free one."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text[:20]!r}")
+    return int(text)
 
 
 def _once(world: "World") -> int:

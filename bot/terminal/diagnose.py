@@ -13,10 +13,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("--json", action="store_true", help="one JSON object a path, one a line")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
-    try:
-        asked = parser.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    asked = parser.parse_args(argv)
     from bot.evidence.bundle import open_path
     from bot.incident import examine, to_json
     from bot.playbooks import load

@@ -1,6 +1,7 @@
 """`oombot explain CAUSE` and `oombot explain --message LINE`: what we know of a cause, or of a pasted log line."""
 
 import argparse
+import difflib
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -21,10 +22,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--message", metavar="LINE", help="a line of a log")
     parser.add_argument("--table", action="store_true", help="all log messages as a Markdown page (docs/messages.md)")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
-    try:
-        asked = parser.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    asked = parser.parse_args(argv)
     if asked.table:
         from bot.playbooks import load
         from bot.playbooks.table import markdown
@@ -33,7 +31,7 @@ def main(argv: list[str]) -> int:
         return 0
     if (asked.cause is None) == (asked.message is None):
         raise BadInput("explain takes a cause, or --message LINE; `oombot explain kv_cache_too_small`")
-    return _line(asked.message) if asked.message is not None else _cause(asked.cause, asked.language)
+    return _line(asked.message, asked.language) if asked.message is not None else _cause(asked.cause, asked.language)
 
 
 def _wrap(text: str, indent: str = "  ") -> str:
@@ -48,7 +46,8 @@ def _cause(cause: str, language: str) -> int:
 
     known = [name for names in FAMILIES.values() for name in names]
     if cause not in known:
-        raise BadInput(f"no cause {cause!r}; one of: {', '.join(known)}")
+        near = difflib.get_close_matches(cause, known, 1)
+        raise BadInput(f"no cause {cause!r}; " + (f"perhaps {near[0]}" if near else f"one of: {', '.join(known)}"))
     knowledge = load()
     print(f"{cause} ({family_of(cause)})")
     for signature in (item for item in knowledge.signatures if item.cause == cause):
@@ -93,7 +92,7 @@ def _told(line: str, knowledge: "Knowledge") -> "Facts":
     return Facts(fact for fact in facts if fact.name.startswith(("failure.", "alloc.")) and fact.name != "alloc.grows")
 
 
-def _line(line: str) -> int:
+def _line(line: str, language: str) -> int:
     from bot.diagnosis.words import show
     from bot.logs.messages import fact_name
     from bot.playbooks import load
@@ -110,7 +109,7 @@ def _line(line: str) -> int:
     told = _told(line, knowledge)
     for message, fields in found:
         print(f"{message.id}  (log_messages/{message.file})")
-        print(_wrap(message.says.en))
+        print(_wrap(message.says.say(language)))
         print(
             _wrap(
                 ", ".join(

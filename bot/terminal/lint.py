@@ -9,10 +9,7 @@ def main(argv: list[str]) -> int:
     """0 when nothing is wrong, 1 when something is, 2 for a folder that is not there."""
     parser = argparse.ArgumentParser(prog="oombot lint", description="Check the playbooks: shapes, names, examples, speed of patterns.")
     parser.add_argument("folder", nargs="?", type=Path, help="a folder like playbooks/ (default: the one that oombot uses)")
-    try:
-        asked = parser.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    asked = parser.parse_args(argv)
     if asked.folder is not None and not asked.folder.is_dir():
         print(f"oombot: {asked.folder}: no such folder", file=sys.stderr)
         return 2

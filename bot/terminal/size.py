@@ -9,23 +9,24 @@ from dataclasses import replace
 
 from bot.diagnosis.sizing_whatif import WhatIf
 from bot.errors import BadInput
-from bot.model import Ledger
+from bot.model import Ledger, Text
+from bot.terminal.columns import columns
 
 _ROWS = (
-    ("card", "total_bytes"),
-    ("free at start", "free_at_start_bytes"),
-    ("budget", "requested_bytes"),
-    ("weights", "weights_bytes"),
-    ("activations at the peak", "activation_peak_bytes"),
-    ("other (context, NCCL)", "non_torch_bytes"),
-    ("graphs, estimated", "cudagraph_estimate_bytes"),
-    ("graphs", "cudagraph_bytes"),
-    ("left for cache", "available_kv_bytes"),
-    ("needed by one request", "needed_kv_bytes"),
-    ("tokens in cache", "kv_tokens"),
-    ("max_model_len", "max_model_len"),
-    ("requests at once", "max_concurrency"),
-    ("utilisation", "utilization"),
+    (Text("card", "显卡"), "total_bytes"),
+    (Text("free at start", "启动时空闲"), "free_at_start_bytes"),
+    (Text("budget", "预算"), "requested_bytes"),
+    (Text("weights", "权重"), "weights_bytes"),
+    (Text("activations at the peak", "激活峰值"), "activation_peak_bytes"),
+    (Text("other (context, NCCL)", "其他（上下文、NCCL）"), "non_torch_bytes"),
+    (Text("graphs, estimated", "CUDA graph（估计）"), "cudagraph_estimate_bytes"),
+    (Text("graphs", "CUDA graph 显存"), "cudagraph_bytes"),
+    (Text("left for cache", "留给 KV 缓存"), "available_kv_bytes"),
+    (Text("needed by one request", "一个请求所需"), "needed_kv_bytes"),
+    (Text("tokens in cache", "缓存可容 token 数"), "kv_tokens"),
+    (Text("max_model_len", "max_model_len"), "max_model_len"),
+    (Text("requests at once", "可同时处理的请求"), "max_concurrency"),
+    (Text("utilisation", "利用率"), "utilization"),
 )
 
 
@@ -42,14 +43,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--card", metavar="SIZE", help="memory of one card as a server sees it, like 79.2GiB: for a config.json, or for a log that does not say it")
     parser.add_argument("--json", action="store_true", help="one JSON object: before, after, fits, margin_bytes, notes")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
-    try:
-        asked = parser.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    asked = parser.parse_args(argv)
     if asked.path.endswith(".json"):
         from bot.terminal.size_model import answer_for_model
 
-        print(answer_for_model(asked.path, asked.card, asked.changes, as_json=asked.json))
+        print(answer_for_model(asked.path, asked.card, asked.changes, as_json=asked.json, language=asked.language))
         return 0
     found = _answer(asked.path, asked.changes, asked.card)
     print(json.dumps(as_json(found, asked.language), ensure_ascii=False) if asked.json else as_text(found, asked.language))
@@ -98,14 +96,18 @@ def as_json(found: WhatIf, language: str = "en") -> dict[str, object]:
     }
 
 
+_BEFORE, _AFTER = Text("before", "之前"), Text("after", "之后")
+_FITS, _FITS_NOT = Text("Fits.", "放得下。"), Text("Does not fit.", "放不下。")
+
+
 def as_text(found: WhatIf, language: str = "en") -> str:
     """Both ledgers beside each other, then whether each check holds."""
-    lines = [f"{'':26}{'before':>14}{'after':>14}"]
+    lines = [f"{'':26}{columns(_BEFORE.say(language), -14)}{columns(_AFTER.say(language), -14)}"]
     for label, name in _ROWS:
         before, after = _cell(found.before, name), _cell(found.after, name)
         if before or after:
-            lines.append(f"{label:26}{before:>14}{after:>14}{'  *' if before != after else ''}")
-    lines.append("Fits." if found.fits else "Does not fit.")
+            lines.append(f"{columns(label.say(language), 26)}{before:>14}{after:>14}{'  *' if before != after else ''}")
+    lines.append((_FITS if found.fits else _FITS_NOT).say(language))
     lines += [f"- {note.say(language)}" for note in (*found.before.notes, *found.notes)]
     return "\n".join(lines)
 

@@ -7,13 +7,14 @@ from typing import Any
 from bot.diagnosis.sizing_input import human_number, number_of_bytes
 from bot.diagnosis.sizing_weights import Cards, cards_needed, weight_bytes
 from bot.errors import BadInput
+from bot.model import Text
 from bot.units import show
 
 _KNOBS = ("max_model_len", "gpu_memory_utilization", "kv_cache_dtype", "quantization", "dtype")
 _MOST = 2**20  # bytes of a config.json
 
 
-def answer_for_model(path: str, card: str | None, words: list[str], *, as_json: bool) -> str:
+def answer_for_model(path: str, card: str | None, words: list[str], *, as_json: bool, language: str = "en") -> str:
     """The answer as text or as one JSON object. Raises BadInput."""
     if card is None:
         raise BadInput(f"{path} looks like a model's configuration: say how large a card is, like --card 79.2GiB")
@@ -29,7 +30,7 @@ def answer_for_model(path: str, card: str | None, words: list[str], *, as_json: 
     plan = cards_needed(config, size, max_model_len=length, utilization=share, dtype=dtype, quantization=method, value_bytes=1 if fp8 else 2)
     if as_json:
         return json.dumps(_object(plan, weights))
-    return _text(plan, weights, length, size, share)
+    return _text(plan, weights, length, size, share).say(language)
 
 
 def _config(path: str) -> Mapping[str, Any]:
@@ -77,9 +78,19 @@ def _object(plan: Cards | None, weights: int) -> dict[str, object]:
     }
 
 
-def _text(plan: Cards | None, weights: int, length: int, card: int, share: float) -> str:
+def _text(plan: Cards | None, weights: int, length: int, card: int, share: float) -> Text:
     if plan is None:
-        return f"Weights take {show(weights)}: they do not fit on cards of {show(card)} at utilisation {share:g}, whatever their number up to 64."
-    cards = "one card" if plan.count == 1 else f"{plan.count} cards (tensor parallel)"
-    needed = "what a request needs is not computed for this model: not every layer keeps the whole context" if plan.needed is None else f"one request of {length:,} tokens needs {show(plan.needed)}"
-    return f"Weights take {show(weights)}. Fits on {cards} of {show(card)}: {show(plan.weights)} of weights and about {show(plan.available)} of cache on each; {needed}."
+        return Text(
+            f"Weights take {show(weights)}: they do not fit on cards of {show(card)} at utilisation {share:g}, whatever their number up to 64.",
+            f"权重需要 {show(weights)}：在利用率 {share:g} 下，{show(card)} 的显卡即使用到 64 张也放不下。",
+        )
+    cards = Text("one card", "一张") if plan.count == 1 else Text(f"{plan.count} cards (tensor parallel)", f"{plan.count} 张（张量并行）")
+    needed = (
+        Text("what a request needs is not computed for this model: not every layer keeps the whole context", "此模型并非每层都保留全部上下文，因此不计算一个请求所需的缓存")
+        if plan.needed is None
+        else Text(f"one request of {length:,} tokens needs {show(plan.needed)}", f"一个 {length:,} token 的请求需要 {show(plan.needed)}")
+    )
+    return Text(
+        f"Weights take {show(weights)}. Fits on {cards.en} of {show(card)}: {show(plan.weights)} of weights and about {show(plan.available)} of cache on each; {needed.en}.",
+        f"权重需要 {show(weights)}。需要 {show(card)} 的显卡{cards.zh}：每张放 {show(plan.weights)} 权重，约剩 {show(plan.available)} 缓存；{needed.zh}。",
+    )

@@ -8,6 +8,7 @@ import textwrap
 from bot import gap_words, knobs
 from bot.model import Certainty, Diagnosis, Gap, Ledger, Quote, Recommendation, Text, WillNotHelp
 from bot.redact import redact
+from bot.terminal.columns import columns
 from bot.units import in_gib
 from handlers import messages, remedy_names
 
@@ -144,7 +145,7 @@ def _ledger(ledger: Ledger | None, language: str) -> str:
     for name, size, field in known:
         tokens = f" = {ledger.kv_tokens:,} {_word('tokens', language)}" if field == "available_kv_bytes" and ledger.kv_tokens else ""
         star = f"  ({_word('derived', language)})" if field in ledger.derived else ""
-        lines.append(f"  {_padded(name, 46)}{in_gib(size):>9.2f}{tokens}{star}")
+        lines.append(f"  {columns(name, 45)} {in_gib(size):>9.2f}{tokens}{star}")
     return "\n".join(lines + [_wrap(text.say(language), language) for text in ledger.notes])
 
 
@@ -153,11 +154,6 @@ def _ledger_title(ledger: Ledger, language: str) -> str:
     if ledger.rank is not None and ledger.ranks_seen > 1:
         title += f" ({_word('rank', language).format(rank=ledger.rank, seen=ledger.ranks_seen)})"
     return title
-
-
-def _padded(name: str, width: int) -> str:
-    """To a width in columns: a Chinese letter takes two."""
-    return name + " " * max(1, width - len(name) - sum(ord(letter) > 0x2E80 for letter in name))
 
 
 def change(advice: Recommendation, language: str) -> str:

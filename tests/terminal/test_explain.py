@@ -53,8 +53,14 @@ def test_neither_or_both_is_refused_with_what_would_be_right(capsys: pytest.Capt
 
 
 def test_a_word_that_is_no_cause_is_refused_with_all_causes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "oom"]) == 2
-    assert "no cause 'oom'; one of: weights_too_large" in capsys.readouterr().err
+    assert main(["explain", "weather"]) == 2
+    assert "no cause 'weather'; one of: weights_too_large" in capsys.readouterr().err
+    assert main(["explain", "kv_cache_to_small"]) == 2
+    assert capsys.readouterr().err == "oombot: no cause 'kv_cache_to_small'; perhaps kv_cache_too_small\n"
+
+
+def test_what_a_line_means_is_said_in_the_language_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "PyTorch 拿不到显存" in said(capsys, "--message", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", "--language", "zh")
 
 
 OOM = (

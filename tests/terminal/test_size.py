@@ -1,6 +1,7 @@
 """`oombot size`, the way a person calls it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,15 @@ def test_the_text_shows_both_ledgers_and_every_check(capsys: pytest.CaptureFixtu
 
 def test_notes_are_said_in_chinese_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["size", str(CASES / "gpu-022"), "--set", "gpu_memory_utilization=0.88", "--language", "zh"]) == 0
-    assert "成立" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "成立" in text
+    assert re.findall(r"[a-z]{3,}", re.sub(r"\w+_\w+|token|graph", "", text)) == []
+
+
+def test_columns_stand_under_each_other_in_chinese_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", str(CASES / "gpu-022"), "--set", "gpu_memory_utilization=0.88", "--language", "zh"]) == 0
+    table = [line.removesuffix("  *") for line in capsys.readouterr().out.partition("放")[0].splitlines()]
+    assert {len(line) + sum(ord(letter) > 0x2E80 for letter in line) for line in table if line} == {54}
 
 
 @pytest.mark.parametrize(
@@ -146,6 +155,8 @@ def test_a_model_is_put_on_as_many_cards_as_it_needs(tmp_path: Path, capsys: pyt
     assert (found["fits"], found["cards"]) == (True, 2)
     assert main(["size", str(tmp_path / "config.json"), "--card", "79.2GiB"]) == 0
     assert "Fits on one card" in capsys.readouterr().out
+    assert main(["size", str(tmp_path / "config.json"), "--card", "79.2GiB", "--language", "zh"]) == 0
+    assert capsys.readouterr().out.startswith("权重需要")
     assert "how large a card" in refused(capsys, str(tmp_path / "config.json"))
 
 
