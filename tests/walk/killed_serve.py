@@ -19,7 +19,7 @@ from bot.clock import SystemClock
 from bot.lifecycle import RESTING
 from bot.model import Case, State
 from bot.sandbox.demo.incidents import NAMESPACE
-from bot.sandbox.demo.world import CHANNEL, Cluster, World
+from bot.sandbox.demo.world import CHANNEL, World
 from bot.store.sqlite import SqliteStore
 from tests.walk.killing import Tally
 
@@ -30,12 +30,10 @@ AFTERCARE_S = 4
 
 
 class Outside:
-    """The sandbox, and a bot in a process of its own that is killed `kills` times. `cluster` makes another one than the simulated one."""
+    """The sandbox, and a bot in a process of its own that is killed `kills` times. `prometheus`: the address of the cluster's metrics server."""
 
-    def __init__(self, seed: int, kills: int, cluster: Callable[[World], Cluster] | None = None, *, longest_s: float = 2.0) -> None:
-        self.world = World()
-        if cluster is not None:
-            self.world.cluster = cluster(self.world)
+    def __init__(self, seed: int, kills: int, *, longest_s: float = 2.0, prometheus: str = "") -> None:
+        self.world, self._prometheus = World(), prometheus
         self._random, self._left, self._longest_s = random.Random(seed), kills, longest_s
         self.tally = Tally()
         self._bot: subprocess.Popen[str] | None = None
@@ -53,6 +51,7 @@ class Outside:
         values: dict[str, Any] = settings.model_dump(mode="json", exclude={"audit_key": True, "pagerduty": True})
         values["http"]["port"] = port
         values["timings"]["aftercare_s"] = AFTERCARE_S
+        values["clusters"][0]["prometheus"] = {"url": self._prometheus} if self._prometheus else None
         values["slack"] |= {"bot_token": world.slack.bot_token, "signing_secret": world.slack.signing_secret, "app_token": ""}
         (world.folder / "oombot.yaml").write_text(yaml.safe_dump(values))
         world.slack.connect(f"http://127.0.0.1:{port}/slack/events")
