@@ -176,6 +176,7 @@ def by_hand(workload: Workload, effect: str) -> Elsewhere:
     lines = [
         f"# {effect}" if effect else "# for the endpoint at hand; keep its other variables and entities",
         f"# PUT /api/2.0/serving-endpoints/{workload.ref.name}/config   (it replaces the whole list: keep the other entities and variables)",
+        *([f"# task: {task}"] if (task := workload.body["status"].get("task")) else []),
         *config.splitlines(), "", "# in the model's code, where one card cannot hold it:",
         'model = AutoModelForCausalLM.from_pretrained(path, device_map="auto", torch_dtype=torch.bfloat16, low_cpu_mem_usage=True)', "",
     ]  # fmt: skip

@@ -246,7 +246,7 @@ def test_what_is_not_written_is_handed_out(place: Place, remedy: str, direction:
 
 def test_a_handout_is_for_the_endpoint_at_hand_and_shows_no_secret(place: Place) -> None:
     found = handed_out(place.reader, recommendation("bigger_gpu", "", None), place.target)
-    for part in ("serving-endpoints/chat/config", '"workload_type": "GPU_SMALL"', "HF_HOME", "MAX_JOBS", 'device_map="auto"', "low_cpu_mem_usage"):
+    for part in ("serving-endpoints/chat/config", '"workload_type": "GPU_SMALL"', "task: llm/v1/completions", "HF_HOME", "MAX_JOBS", 'device_map="auto"', "low_cpu_mem_usage"):
         assert part in found.paste
     assert "secrets/" not in found.paste
 
