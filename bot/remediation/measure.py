@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.errors import WorldError
+from bot.errors import Temporary, WorldError
 from bot.model import Measured, Remediation, Text
 from bot.ports import Metrics
 from bot.remediation.metrics import Metric, Pods, filled, load, meant
@@ -52,23 +52,33 @@ class Measure:
             return ()
         known = self._known if self._known is not None else load()
         whose = Pods(plan.target.namespace, pods, plan.target.container, server.labels)
-        found = [(metric, self._one(server.metrics, metric, whose, at, max(over, LEAST))) for metric in meant(cause, plan.remedy, known)]
+        asks = _Asks(server.metrics)
+        found = [(metric, asks.one(metric, whose, at, max(over, LEAST))) for metric in meant(cause, plan.remedy, known)]
         return tuple(one for metric, one in found if cause in metric.causes or one.reason != NO_SAMPLE)
 
-    @staticmethod
-    def _one(metrics: Metrics, metric: Metric, whose: Pods, at: datetime, over: timedelta) -> Measured:
+
+class _Asks:
+    """One look. A server that does not answer is asked once, so that a write does not wait for it again and again."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._silent: Text | None = None
+
+    def one(self, metric: Metric, whose: Pods, at: datetime, over: timedelta) -> Measured:
         reason = NO_SAMPLE
-        for query in metric.queries:
+        for query in metric.queries if self._silent is None else ():
             try:
-                rows = metrics.query(filled(query, whose, over.total_seconds()), at)
+                rows = self._metrics.query(filled(query, whose, over.total_seconds()), at)
             except WorldError as wrong:
-                return Measured(metric.id, None, at, over.total_seconds(), Text(str(wrong), str(wrong)))
+                reason = Text(str(wrong), str(wrong))
+                self._silent = reason if isinstance(wrong, Temporary) else None
+                break
             values = [row.value for row in rows]
             if len(values) == 1 and math.isfinite(values[0]):
                 return Measured(metric.id, values[0], at, over.total_seconds())
             if len(values) > 1:
                 reason = NOT_ONE
-        return Measured(metric.id, None, at, over.total_seconds(), reason)
+        return Measured(metric.id, None, at, over.total_seconds(), self._silent or reason)
 
 
 def compare(before: Sequence[Measured], after: Sequence[Measured], known: Mapping[str, Metric] | None = None) -> Compared:
