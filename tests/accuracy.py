@@ -2,7 +2,7 @@
 
     python -m tests.accuracy [--list] [FOLDER]
 
-Prints the table by cause and the totals. Exit status 1 when a total is under its floor (`FLOORS`), 2 when the command did not answer.
+Prints the table by cause and the totals. Exit status 1 when a total is under its floor (`FLOORS`) or any advice is harmful, 2 when the command did not answer.
 """
 
 import argparse
@@ -23,9 +23,8 @@ from bot.diagnosis.causes import family_of
 
 CASES = Path(__file__).parent / "cases"
 
-# Shares of right answers that a change must not lose; `harmful` is a count of pieces of advice that must not be passed.
-FLOORS = {"cause": 0.80, "family": 0.95, "remedy": 0.70, "proof": 0.90}
-HARMFUL_AT_MOST = 4
+# Shares of right answers that a change must not lose. No piece of harmful advice is ever fine.
+FLOORS = {"cause": 0.97, "family": 1.0, "remedy": 0.92, "proof": 0.99, "honest": 1.0}
 
 # Advice for the wrong kind of memory costs its reader a night, whatever a label lists.
 _HOST_KNOBS = {"memory_limit:raise", "memory_limit:set", "memory_request:raise", "shm_size:raise"}
@@ -149,11 +148,13 @@ def score(label: Label, answer: Mapping[str, Any]) -> Score:
 
 def shares(scores: Sequence[Score]) -> dict[str, float]:
     asked = [s for s in scores if s.remedy is not None]
+    undecidable = [s for s in scores if s.label.decidable == "no"]
     return {
         "cause": sum(s.cause for s in scores) / len(scores),
         "family": sum(s.family for s in scores) / len(scores),
         "remedy": sum(bool(s.remedy) for s in asked) / max(1, len(asked)),
         "proof": sum(s.proof for s in scores) / len(scores),
+        "honest": sum(s.cause for s in undecidable) / len(undecidable) if undecidable else 1.0,
     }
 
 
@@ -161,9 +162,8 @@ def table(scores: Sequence[Score]) -> Iterator[str]:
     right, all_of = Counter(s.label.cause for s in scores if s.cause), Counter(s.label.cause for s in scores)
     for cause in sorted(all_of):
         yield f"{cause:28}{right[cause]:4} of {all_of[cause]}"
-    undecidable = [s for s in scores if s.label.decidable == "no"]
     totals = "  ".join(f"{name} {share:.1%}" for name, share in shares(scores).items())
-    yield f"{len(scores)} cases  {totals}  harmful {sum(len(s.harmful) for s in scores)}  honest {sum(s.cause for s in undecidable)}/{len(undecidable)}"
+    yield f"{len(scores)} cases  {totals}  harmful {sum(len(s.harmful) for s in scores)}  undecidable {sum(s.label.decidable == 'no' for s in scores)}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -187,7 +187,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
     print("\n".join(table(scores)))
     held = all(shares(scores)[name] >= floor for name, floor in FLOORS.items())
-    return 0 if held and sum(len(s.harmful) for s in scores) <= HARMFUL_AT_MOST else 1
+    return 0 if held and not any(s.harmful for s in scores) else 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.accuracy import CASES, FLOORS, HARMFUL_AT_MOST, Label, Score, answers, labels, score, shares, stands, table
+from tests.accuracy import CASES, FLOORS, Label, Score, answers, labels, score, shares, stands, table
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +20,8 @@ def test_share_of_right_answers_is_not_lost(scores: list[Score], what: str) -> N
     assert shares(scores)[what] >= FLOORS[what], "\n".join(table(scores))
 
 
-def test_harmful_advice_stays_rare(scores: list[Score]) -> None:
-    harmful = {s.label.name: s.harmful for s in scores if s.harmful}
-    assert sum(map(len, harmful.values())) <= HARMFUL_AT_MOST, harmful
+def test_no_advice_is_harmful(scores: list[Score]) -> None:
+    assert {s.label.name: s.harmful for s in scores if s.harmful} == {}
 
 
 def test_the_scorer_notices_a_quote_that_does_not_stand_where_it_says(tmp_path: Path) -> None:
