@@ -17,8 +17,6 @@ S = State
 END = frozenset({S.UNDONE, S.CLOSED})
 # States in which the bot waits for a decision, and to which a plan that came to nothing goes back.
 RESTING = (S.DIAGNOSED, S.STUCK, S.VERIFIED, S.VERIFICATION_FAILED, S.NOT_VERIFIABLE, S.LEFT)
-# States in which a job must be under way; after a kill the next start puts it back (`bot/cases`).
-WORKING = frozenset({S.RECEIVED, S.CHECKING, S.PLANNING, S.APPROVED, S.EXECUTING, S.WATCHING, S.VERIFYING})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from bot.facts import ABSENT, UNKNOWN, Facts, Missing
 from bot.model import Value
 
 Condition = Mapping[str, object]  # one predicate and its operand, e.g. {"at_least": 3}
-Operand = str | int | float | bool | list[str | int | float | bool]
 
 
 @cache

@@ -45,9 +45,6 @@ _PAIR = re.compile(
     r"""['"]?\b([a-z_]{3,40})['"]?\s{0,2}[=:]\s{0,2}(?:'([^']{0,200})'|"([^"]{0,200})"|(\{[^{}]{0,300}\}|[\w./+-]{1,120}(?![\w./+-]|=)))"""
 )  # "config: model='m'" is no option named config
 _WHOLE = "args: {"
-ENGINE_ONLY = frozenset(
-    {"max_model_len", "model", "dtype", "quantization", "kv_cache_dtype", "enforce_eager", "tensor_parallel_size", "pipeline_parallel_size", "prefix_caching"}
-)
 
 
 def _value(kind: str, text: str) -> Value | None:

@@ -31,9 +31,7 @@ _TALOS = re.compile(r"Sending SIGKILL to cgroup \{.{0,200}?OOMController.{0,80}?
 _OOMD_SHORT = re.compile(r"(\S+\.(?:service|scope|slice)): systemd-oomd killed")
 _EARLYOOM = re.compile(r'earlyoom\S*: sending (SIG\w+) to process (\d+)(?: uid (\d+))? "(.{1,64}?)"(?:.*?VmRSS:? (\d+) MiB)?')
 _ROOM = re.compile(r"mem avail: .{1,60}?\)(?:, swap free: .{1,60}?\))?")
-_REAPED = re.compile(r"oom_reaper: reaped process (\d+) \((.{1,64}?)\), now anon-rss:(\d+)kB, file-rss:(\d+)kB, shmem-rss:(\d+)kB")
 _NO_VICTIM = re.compile(r"Out of memory and no killable processes|System is deadlocked on memory|panic_on_oom is enabled")
-_FREE = re.compile(r"(Free|Total) swap\s*=\s*(\d{1,15})kB|\b(\d{1,12}) pages RAM\b")
 
 
 class Task(NamedTuple):

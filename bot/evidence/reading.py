@@ -1,6 +1,5 @@
 """What a reader of one evidence file gives. A reader is pure: bytes and the file's name in, a Reading out; it opens nothing and never raises for bad bytes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.model import Fact, Gap
@@ -14,6 +13,3 @@ class Reading:
     facts: tuple[Fact, ...] = ()
     looked: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
-
-
-Reader = Callable[[bytes, str], Reading]

@@ -39,10 +39,6 @@ class Attempt:
 
     events: tuple[Event, ...]
 
-    @property
-    def first_line(self) -> int:
-        return self.events[0].line if self.events else 1
-
 
 @dataclass(frozen=True, slots=True)
 class Incident:

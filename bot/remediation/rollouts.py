@@ -7,15 +7,14 @@ pod: where no GPU is free for it, the strategy is changed in the same patch if t
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.errors import WorldError
 from bot.model import ObjectRef, Step, StepKind, Text
-from bot.ports import ClusterReader, Json
+from bot.ports import Json
 from bot.remediation import kinds
 from bot.remediation.capacity import Room
 from bot.remediation.change import Edit, put
 from bot.remediation.pointer import MISSING, get
 from bot.remediation.shape import STRATEGY
-from bot.remediation.workload import Workload, controller_of, gpus_of, metadata
+from bot.remediation.workload import Workload, gpus_of, metadata
 
 OLD_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 RAW = ("RawDeployment", "Standard")
@@ -114,12 +113,3 @@ def held(workload: Workload, room: Room) -> Text | None:
         f"{way}, and no GPU is free for it on {room.them}: it would wait for ever. Free a GPU, or remove {what} after the change.",
         f"{way_zh}，而 {room.matching} 个匹配的节点上没有空闲 GPU，会一直等待。请先腾出 GPU，或在修改后删除{what_zh}。",
     )
-
-
-def deployment_of(workload: Workload, reader: ClusterReader) -> Json | None:
-    """The Deployment that a kind's controller keeps for it, where it has one."""
-    try:
-        found = reader.list("apps/v1", "Deployment", workload.ref.namespace)
-    except WorldError:
-        return None
-    return next((one for one in found if (controller_of(one) or {}).get("uid") == workload.ref.uid), None)
