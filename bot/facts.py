@@ -148,7 +148,6 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.raise_is_enough": ("bool", "utilisation was set low, and at the usual 0.9 the card has room for weights, a usual peak and what a request needs"),
     "budget.weights_share": ("float", "weights over the budget"),
     "budget.estimate_share": ("float", "graph estimate over the card's size"),
-    "budget.uncharged_bytes": ("int", "what was charged that neither weights, peak nor estimate explain"),
     "budget.unexplained": ("bool", "weights are small against the budget, yet nothing is left"),
     "budget.utilization_at_end": ("bool", "utilisation is 0.95 or more already"),
     "budget.available_bytes": ("int", "what is left for the cache, printed or from the sum"),
@@ -297,7 +296,6 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "termination.after_stop_s": ("int", "seconds from the stop to the end"),
     "termination.at_grace_end": ("bool", "it ended when its grace period did"),
     "termination.after_probe_kill_s": ("int", "seconds from the probe's verdict to the end"),
-    "termination.probe_at_grace_end": ("bool", "it ended when the grace period after that verdict did"),
     "termination.at_startup_budget": ("bool", "it lived as long as its start-up probe allows"),
     "termination.fits_probe_kill": ("bool", "the end lies within that grace period"),
     # -- a Databricks serving endpoint (bot/evidence/endpoint_json.py)
