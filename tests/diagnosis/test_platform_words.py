@@ -56,3 +56,21 @@ def test_other_words_of_an_end_have_their_cause(line: str, cause: str) -> None:
     found = diagnose({"container.log": f"INFO starting\n{line}\n"})
     assert found.cause == cause
     assert found.certainty is not Certainty.CERTAIN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The node with node id: 71ab and address: 10.0.0.9 has been marked dead because the detector has missed too many heartbeats from it.",
+        "ray.exceptions.ObjectLostError: Failed to retrieve object 71ab. The object was lost due to node failure.",
+        "[2026-01-14 09:31:07,1 E 88 88] gcs_rpc_client.h:179: Failed to connect to GCS at address 10.0.0.1:6379 within 5 seconds.",
+    ],
+)
+def test_ray_that_lost_a_machine_or_its_head_says_so(line: str) -> None:
+    found = diagnose({"container.log": f"INFO starting\n{line}\n"})
+    assert (found.cause, [advice.id for advice in found.recommendations]) == ("node_lost", ["restart", "network:fix"])
+
+
+def test_interface_that_gloo_does_not_find_is_a_matter_of_the_network() -> None:
+    line = "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth7"
+    assert diagnose({"container.log": f"{line}\n"}).cause == "nccl_failure"
