@@ -103,7 +103,7 @@ def missing(settings: Settings) -> list[str]:
         lines.append("slack.app_token: empty; slack.mode socket needs it (xapp-...)")
     if not slack.channels and not settings.policy.read:
         lines.append("slack.channels: empty; nobody could ask anything")
-    if not settings.clusters:
+    if not settings.clusters and not settings.databricks:
         lines.append("clusters: empty; there is nothing to look at")
     if settings.pagerduty.webhook_secrets and not settings.pagerduty.api_token.get_secret_value():
         lines.append("pagerduty.api_token: empty; a webhook does not carry what its alert is about")

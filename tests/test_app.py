@@ -67,6 +67,16 @@ def test_everything_that_is_missing_is_told_at_once() -> None:
     ]  # fmt: skip
 
 
+def test_a_databricks_workspace_alone_is_enough_to_look_at(values: dict[str, Any], tmp_path: Path) -> None:
+    workspace = {"name": "dbx", "host": "https://my-workspace.cloud.databricks.com", "token_file": str(tmp_path / "view")}
+    application = Application(settings({**values, "clusters": [], "databricks": [workspace]}))
+    assert (set(application.readers), set(application.writers)) == ({"dbx"}, set())
+    application.stop()
+    application = Application(settings({**values, "databricks": [{**workspace, "write_token_file": str(tmp_path / "manage")}]}))
+    assert (set(application.readers), set(application.writers)) == ({"sandbox", "dbx"}, {"dbx"})
+    application.stop()
+
+
 def test_socket_mode_needs_its_own_token(values: dict[str, Any]) -> None:
     values["slack"] |= {"mode": "socket", "signing_secret": ""}
     assert refusal(values).startswith("slack.app_token: empty")

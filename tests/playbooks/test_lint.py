@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_written_is_no_harm(root: Path) -> None:
 
 def test_our_own_remedies_are_the_whole_vocabulary() -> None:
     knowledge = load()
-    assert len(knowledge.remedies) == 72
+    assert len(knowledge.remedies) == 75
     assert all(text.says.zh and text.effect.zh for text in knowledge.remedies.values())
 
 
