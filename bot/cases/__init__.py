@@ -126,13 +126,20 @@ class Cases:
     def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         """The kill switch: whoever may ask stops all writing at once; only an approver lets it go on. Raises Refused."""
         desk = self._desk
+        try:
+            self._check_switch(actor, conversation, on=on)
+        except Refused as refused:
+            desk.audit.append({"what": "refused", "who": check.by(actor), "verb": "freeze" if on else "unfreeze", "key": refused.key})
+            raise
+        desk.audit.append(switch.turn(desk.store, desk.clock, check.by(actor), on=on))
+
+    def _check_switch(self, actor: Actor, conversation: Conversation | None, *, on: bool) -> None:
         if on:
-            desk.policy.check_asking(actor, conversation)
+            self._desk.policy.check_asking(actor, conversation)
             with suppress(Temporary):  # a platform that does not say who somebody is must not keep the switch from working
                 self._check_colleague(actor)
         elif actor.origin != "terminal":
             self._check_unfreezer(actor)
-        desk.audit.append(switch.turn(desk.store, desk.clock, check.by(actor), on=on))
 
     def _check_colleague(self, actor: Actor) -> None:
         if actor.origin == "slack":

@@ -56,7 +56,7 @@ class Listening:
 
     def why(self, actor: Actor, error: OombotError) -> str:
         if isinstance(error, Misunderstood):
-            return self.say(actor, "wrong_input", what=messages.Trusted(wording.say(error.words, self.chat.language_of(actor.id))))
+            return wording.say(error.words, self.chat.language_of(actor.id))
         if isinstance(error, Refused):
             return wording.say(Words(error.key, error.parameters), self.chat.language_of(actor.id))
         if isinstance(error, UserError):

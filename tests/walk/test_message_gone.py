@@ -39,7 +39,7 @@ def test_a_deleted_plan_is_posted_anew_with_its_outcome(workspace: Make) -> None
     delete(stage, "*Preview")
     stage.later(minutes=26)
     assert len([each for each in stage.thread() if each.startswith("*Preview")]) == 1
-    assert "*Not carried out.* The approval expired" in next(each for each in stage.thread() if each.startswith("*Preview"))
+    assert "*Not carried out.* Too late: the approval expired" in next(each for each in stage.thread() if each.startswith("*Preview"))
 
 
 def test_a_plan_whose_thread_is_gone_is_shown_under_a_new_summary(workspace: Make) -> None:

@@ -54,7 +54,7 @@ def test_one_of_two_approvals_expires_with_the_plan(workspace: Make) -> None:
     stage.click("Jo", "apply")
     stage.click("Li", "approve")
     stage.later(minutes=26)
-    assert "*Not carried out.* The approval expired at" in plan_of(stage)
+    assert "*Not carried out.* Too late: the approval expired at" in plan_of(stage)
     stage.click("Jo", "apply")
     stage.click("Wei", "approve")
     assert "Approved so far by <@U03WEI>: 1 of 2" in plan_of(stage)

@@ -67,3 +67,12 @@ def test_all_that_was_shown_is_kept_with_the_plan(workspace: Make) -> None:
     planned = next(entry["event"] for entry in stage.audit.entries() if entry["event"]["what"] == "planned")
     assert planned["notes"] == ["Reads Authorization: Bearer [redacted]."]
     assert planned["until"] == stage.case.operation.expires_at.isoformat()  # type: ignore[union-attr]
+
+
+def test_who_was_refused_the_kill_switch_is_kept(workspace: Make) -> None:
+    stage = workspace()
+    stage.typed("Gil", "freeze")
+    stage.typed("Ana", "freeze")
+    stage.typed("Ana", "unfreeze")
+    kept = [(entry["event"]["what"], entry["event"]["who"], entry["event"].get("key", "")) for entry in stage.audit.entries()]
+    assert kept == [("refused", "slack:U04GIL", "guest"), ("frozen", "slack:U01ANA", ""), ("refused", "slack:U01ANA", "not_unfreezer")]

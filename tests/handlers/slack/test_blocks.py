@@ -211,7 +211,7 @@ def test_an_approved_plan_has_no_buttons_left() -> None:
 
 def test_a_plan_that_came_to_nothing_says_why() -> None:
     made = case(State.DIAGNOSED, operation=replace(case(State.AWAITING_APPROVAL).operation, ended=Words("expired", {"at": "10:42"})))  # type: ignore[type-var]
-    assert "*Not carried out.* The approval expired at 10:42." in shown(made, "plan:plan-1")
+    assert "*Not carried out.* Too late: the approval expired at 10:42." in shown(made, "plan:plan-1")
 
 
 def test_who_may_not_approve_is_not_named_where_one_person_is_enough() -> None:

@@ -133,7 +133,7 @@ def test_metadata_holds_ids_alone(chat: SlackChat, slack: FakeSlack) -> None:
 def test_a_whisper_is_seen_by_one_person_in_their_language(chat: SlackChat, slack: FakeSlack) -> None:
     wei = Actor("U03WEI", "slack")
     chat.whisper(wei, Conversation(CHANNEL), Words("expired", {"at": "10:42"}))
-    assert slack.ephemerals("Wei") == ["已拒绝：审批已于 10:42 过期。没有执行任何操作。"]
+    assert slack.ephemerals("Wei") == ["已过期：审批截止于 10:42。没有执行任何操作。"]
     assert slack.messages(CHANNEL) == []
 
 

@@ -11,7 +11,7 @@ from handlers.slack import wording
     [
         (Words("not_approver", {"who": "S01ONCALL, U02JO"}), "Refused: you may not approve or reject this. Who may: <!subteam^S01ONCALL>, <@U02JO>."),
         (Words("rejected", {"who": "U03WEI", "reason": "not <!channel> now"}), "Rejected by <@U03WEI>: not &lt;!channel&gt; now"),
-        (Words("expired", {"at": "2026-11-30T10:42:00+00:00"}), "Refused: the approval expired at <!date^1796035320^{time}|10:42 UTC>. Nothing was done."),
+        (Words("expired", {"at": "2026-11-30T10:42:00+00:00"}), "Too late: the approval expired at <!date^1796035320^{time}|10:42 UTC>. Nothing was done."),
         (Words("wrong_channel", {"channel": "C01ONCALL"}), "Refused: this button belongs to a message in <#C01ONCALL>."),
         (Words("not_now", {"state": "watching", "wanted": "approve"}), "Refused: Approve is not possible now (state: rolling out)."),
         (Words("target_ambiguous", {"target": "chat", "candidates": "a/chat\nb/chat"}), "Several match `chat`, none was picked: a/chat, b/chat. Name one of them."),
