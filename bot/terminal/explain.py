@@ -3,11 +3,11 @@
 import argparse
 import difflib
 import sys
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bot.errors import BadInput
+from bot.terminal.columns import wrapped
 
 if TYPE_CHECKING:  # heavy things are imported where they are used
     from bot.facts import Facts
@@ -34,10 +34,6 @@ def main(argv: list[str]) -> int:
     return _line(asked.message, asked.language) if asked.message is not None else _cause(asked.cause, asked.language)
 
 
-def _wrap(text: str, indent: str = "  ") -> str:
-    return textwrap.fill(text, 118, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
-
-
 def _cause(cause: str, language: str) -> int:
     from bot.diagnosis.causes import FAMILIES, family_of
     from bot.diagnosis.rank import EXPLAINS
@@ -52,21 +48,21 @@ def _cause(cause: str, language: str) -> int:
     print(f"{cause} ({family_of(cause)})")
     for signature in (item for item in knowledge.signatures if item.cause == cause):
         print(f"\n{signature.id}  ({signature.file})")
-        print(_wrap(signature.says.say(language)))
+        print(wrapped(signature.says.say(language)))
         for title, conditions in (("when", signature.when), ("unless", signature.unless), ("certain if", signature.certain_if)):
             for condition in _conditions(conditions):
-                print(_wrap(f"{title} {condition}", "    "))
+                print(wrapped(f"{title} {condition}", "    "))
         for message in (item for item in knowledge.messages if uses(signature, item)):
-            print(_wrap(f"seen as {message.id}: {_where_from(message)}", "    "))
+            print(wrapped(f"seen as {message.id}: {_where_from(message)}", "    "))
         for decider in signature.deciders:
-            print(_wrap(f"decided by {decider.source}: {decider.would_tell.say(language)}", "    "))
+            print(wrapped(f"decided by {decider.source}: {decider.would_tell.say(language)}", "    "))
         for remedy in signature.remedies:
             only = [f"if {condition}" for condition in _conditions(remedy.when)] + [f"unless {condition}" for condition in _conditions(remedy.unless)]
-            print(_wrap("do " + ", ".join([remedy.id, *only]), "    "))
+            print(wrapped("do " + ", ".join([remedy.id, *only]), "    "))
         for item in signature.will_not_help:
-            print(_wrap(f"not {item.id}" + (f": {item.why.say(language)}" if item.why else ""), "    "))
+            print(wrapped(f"not {item.id}" + (f": {item.why.say(language)}" if item.why else ""), "    "))
     if EXPLAINS.get(cause):
-        print(_wrap(f"\nExplains what looks like: {', '.join(EXPLAINS[cause])}", ""))
+        print("\n" + wrapped(f"Explains what looks like: {', '.join(EXPLAINS[cause])}", ""))
     return 0
 
 
@@ -109,9 +105,9 @@ def _line(line: str, language: str) -> int:
     told = _told(line, knowledge)
     for message, fields in found:
         print(f"{message.id}  (log_messages/{message.file})")
-        print(_wrap(message.says.say(language)))
+        print(wrapped(message.says.say(language)))
         print(
-            _wrap(
+            wrapped(
                 ", ".join(
                     part
                     for part in (
@@ -124,8 +120,8 @@ def _line(line: str, language: str) -> int:
             )
         )
         for name, value in fields.items():
-            print(harmless(_wrap(f"{name}: {show(fact_name(message, name), value)}", "    ")))
+            print(harmless(wrapped(f"{name}: {show(fact_name(message, name), value)}", "    ")))
         used = supports(message, knowledge.signatures, told)
         if used:
-            print(_wrap(f"supports: {', '.join(used)}"))
+            print(wrapped(f"supports: {', '.join(used)}"))
     return 0

@@ -3,16 +3,13 @@
 Plain text for a terminal; every piece that came from a log is made harmless first. Knows no evidence and decides nothing.
 """
 
-import textwrap
-
 from bot import gap_words, knobs
 from bot.model import Certainty, Diagnosis, Gap, Ledger, Quote, Recommendation, Text, WillNotHelp
 from bot.redact import redact
-from bot.terminal.columns import columns
+from bot.terminal.columns import columns, wrapped
 from bot.units import in_gib
 from handlers import messages, remedy_names
 
-WIDTH = 118
 _QUOTE = 230  # letters of a quoted line that are shown
 _USELESS, _DECIDING, _SURER, _RIVALS = 6, 4, 2, 3  # lines of each part
 _WORDS = {
@@ -87,7 +84,7 @@ def _wrap(text: str, language: str, indent: str = "  ") -> str:
     """Chinese has no spaces to break at, so that the terminal breaks it."""
     if language == "zh":
         return indent + text
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=(indent or "") + "  ", break_long_words=False, break_on_hyphens=False)
+    return wrapped(text, indent)
 
 
 def _sentences(parts: list[str], language: str) -> str:
