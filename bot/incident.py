@@ -8,7 +8,7 @@ import zlib
 from dataclasses import replace
 from io import BytesIO
 
-from bot.diagnosis import conclude, device_facts, host, ledger, ledger_engine, log_facts, rank
+from bot.diagnosis import conclude, device_facts, host, ledger, ledger_engine, log_facts, names, rank
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.ledger_events import readings
 from bot.diagnosis.recommend import Meaning
@@ -87,6 +87,7 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
         facts = _merged(facts, Facts(_moved(of_log, told[1])) if told else of_log, bundle, incident)
     facts = _container_environment(_container_arguments(host.derive(facts)))
     facts = facts.with_facts(device_facts.from_arguments(facts))
+    facts = facts.with_facts(names.facts_of(facts, knowledge.names))
     engine = ledger_engine.engine_facts(facts)
     book = ledger.build(readings(incident.events), engine) if incident else None
     facts = device_facts.derive(facts, book)

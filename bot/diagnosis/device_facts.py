@@ -6,17 +6,11 @@ Each is a named number or yes/no with a test of its own; what cannot be derived 
 import re
 from collections.abc import Callable
 
-from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.shared_card import copies_on_card
 from bot.facts import Facts
 from bot.model import Fact, Ledger, Place, Value
 from bot.units import GIB
 
-_UNIFIED = re.compile(r"(?i)\bGB10\b|\bOrin\b|\bXavier\b|\bThor\b|Jetson|\bnvgpu\b|Radeon 8060S|Ryzen AI|Strix Halo|DGX Spark|\bMI300A\b")
-_MULTIMODAL = re.compile(
-    r"(?i)(?:^|[/_.-])(?:\w*vl\d?|llava\w*|pixtral\w*|internvl\w*|\w*vision\w*|\w*omni\w*|gemma-?3n?|mllama|ovis\w*|phi-?[34]\w*(?:vision|multimodal)|whisper\w*|molmo\w*)(?:[/_.-]|$)"
-)
-_MOE = re.compile(r"(?i)moe|mixtral|-a\d+b|deepseek-?(?:v[234]|r1)|gpt-oss|kimi-k|glm-?4\.[5-9]|minimax-m|dbrx|expert")
 OPTIONS = (
     "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_memory_bytes", "kv_cache_dtype", "dtype", "quantization",
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "block_size", "enforce_eager", "cpu_offload_gb", "swap_space", "enable_lora",
@@ -127,9 +121,9 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
             "stack.vision_attention",
         )
     )
-    derived.add("engine.multimodal", True if multimodal or _MULTIMODAL.search(model) else None, "vllm.encoder_profiled")
+    derived.add("engine.multimodal", True if multimodal or derived.flag("named.multimodal") else None, "vllm.encoder_profiled")
     _weights(derived, model)
-    derived.add("engine.moe", True if _MOE.search(model) or derived.has("stack.moe") else None)
+    derived.add("engine.moe", True if derived.flag("named.experts") or derived.has("stack.moe") else None)
 
 
 _BILLIONS = re.compile(r"(?i)(?:^|[-_/. ])(\d{1,4}(?:\.\d{1,2})?)b(?:$|[-_/. ])")
@@ -182,7 +176,7 @@ def _limits(derived: _Derived, ledger: Ledger | None) -> None:
 
 def _devices(derived: _Derived, ledger: Ledger | None) -> None:
     names = derived.text("gpus.names")
-    if derived.flag("gpus.unified_memory") or _UNIFIED.search(names):
+    if derived.flag("named.unified_memory"):
         derived.add("device.unified_memory", True, "gpus.names")
     elif names:
         derived.add("device.unified_memory", False, "gpus.names")
@@ -223,18 +217,11 @@ def _strangers(derived: _Derived, ledger: Ledger | None) -> None:
     derived.add("gpus.stranger_names", tuple(dict.fromkeys(title for title in titles if title)) or None, "gpus.process_names")
 
 
-_NAMED = re.compile(r"\b(\d{1,3}) ?GB\b")
-
-
 def _sizes(derived: _Derived) -> list[float]:
-    """Bytes of the machine's cards: as nvidia-smi lists them, else of those whose size is in their name or known by it."""
+    """Bytes of the machine's cards: as nvidia-smi lists them, else the smallest and the largest by their names."""
     listed = [float(fact.value) for fact in derived.facts if re.fullmatch(r"gpu\.\d{1,3}\.total_bytes", fact.name) and isinstance(fact.value, int)]
-    if listed:
-        return listed
-    names = derived.facts.get("gpus.names")
-    words = [derived.text("vllm.unequal_devices.devices")] if not isinstance(names, tuple) else list(names)
-    sizes = [float(int(found[1]) * GIB) if (found := _NAMED.search(name)) else size_of_card(name) for word in words for name in word.split(",")]
-    return [float(size) for size in sizes if size]
+    named = (derived.number("named.least_card_bytes"), derived.number("named.most_card_bytes"))
+    return listed or [size for size in named if size]
 
 
 def _budget(derived: _Derived, ledger: Ledger | None) -> None:

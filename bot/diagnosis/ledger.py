@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 
 from bot.diagnosis import ledger_sum, ledger_tokens
-from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.ledger_lines import CUT_REFUSALS, NO_CACHE_BLOCKS, LedgerReading
 from bot.diagnosis.ledger_ranks import Values, choose
@@ -158,7 +157,7 @@ def _listed_card(draft: _Draft, engine: EngineFacts) -> None:
     if "total" in draft.values or "requested" in draft.values or engine.unified_memory:
         return
     listed = engine.listed_total_bytes
-    size = max(listed - GIB // 2, listed * 0.97) if listed else size_of_card(engine.card)
+    size = max(listed - GIB // 2, listed * 0.97) if listed else engine.card_bytes
     if size is not None:
         draft.rough = True
         draft.derive("total", size)

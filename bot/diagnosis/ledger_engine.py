@@ -14,20 +14,6 @@ Version = tuple[int, int, int]
 _T = TypeVar("_T", int, float, str, bool)
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?")
 
-# Families whose layers do not all keep the whole context (sliding window, state space, linear attention, compressed attention).
-# Bytes per token then change with the length, so that no length may be extrapolated.
-_HYBRID = re.compile(
-    r"gemma[- ]?[234]|gpt-oss|qwen3-next|qwen3\.[5-9]|jamba|mamba|bamba|zamba|nemotron-?(h|nano|3)|falcon-?h1|granite-?4|deepseek-?v4|kimi-(linear|k3)"
-    r"|mimo-v2|minimax-(text|m1)|llama-?4|command-?(r7b|a)|lfm2|plamo|ring-|ling-2\.5|step-?3|olmo-?3|exaone-?4|hunyuan.*hybrid|rwkv",
-    re.IGNORECASE,
-)
-# Families of which every layer keeps the whole context.
-_PLAIN = re.compile(
-    r"llama-?[23](?!\.?4)|codellama|tinyllama|vicuna|qwen1\.5|qwen-?2(\.5)?(?!\d)|qwen3(?![.\d]|-next|-omni)|qwq|deepseek-(r1|v2|v3|coder|llm)|mixtral|mistral-(small|large|nemo)|ministral"
-    r"|\byi-|internlm2|glm-4(?!\.\d)|kimi-k2|minimax-m2|phi-?(1|2|3(?!\.5|-small))|falcon-?(7|11|40|180)b|starcoder|baichuan2?|bge-|e5-",
-    re.IGNORECASE,
-)
-
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
@@ -57,7 +43,10 @@ class EngineFacts:
     alloc_free_bytes: int | None = None
     device_total_bytes: int | None = None  # as the allocator sees it
     v1: bool | None = None  # the V1 engine, by what it printed
-    card: str = ""  # name of the cards, where all are of one kind and none is a slice
+    named_hybrid: bool = False  # by the model's name not every layer keeps the whole context
+    named_plain: bool = False  # by the model's name every layer does
+    card: str = ""  # name of the cards, where all are of one kind
+    card_bytes: int | None = None  # by the cards' name, where all are of one kind and none is a slice
     listed_total_bytes: int | None = None  # as nvidia-smi lists the smallest card: 0.4 to 0.8 GiB more than a server sees
     unified_memory: bool | None = None
     copies_on_card: int = 1  # engines of this server that share the card; each is given the whole utilisation
@@ -92,12 +81,12 @@ class EngineFacts:
         """True where the engine or the model's family says so, False where the configuration denies it; None otherwise."""
         if self.hybrid is not None:
             return self.hybrid
-        return True if self.model and _HYBRID.search(self.model) else None
+        return True if self.named_hybrid else None
 
     @property
     def known_plain(self) -> bool:
         """Whether the model's name is of a family that keeps the whole context in every layer."""
-        return self.hybrid is False or (self.known_hybrid is None and bool(_PLAIN.search(self.model)))
+        return self.hybrid is False or (self.known_hybrid is None and self.named_plain)
 
     @property
     def fp8_cache(self) -> bool:
@@ -133,7 +122,10 @@ def engine_facts(facts: Facts) -> EngineFacts:
         alloc_free_bytes=_read(facts, "alloc.free_bytes", int),
         device_total_bytes=_positive(facts, "alloc.total_bytes") or _positive(facts, "device.total_bytes"),
         v1=_flag(facts, "engine.is_v1"),
+        named_hybrid=_flag(facts, "named.hybrid") is True,
+        named_plain=_flag(facts, "named.plain") is True,
         card=_card(facts),
+        card_bytes=_positive(facts, "named.card_bytes") if _card(facts) else None,
         listed_total_bytes=_positive(facts, "gpus.least_total_bytes"),
         unified_memory=_flag(facts, "device.unified_memory"),
         copies_on_card=_positive(facts, "engine.copies_on_card") or 1,

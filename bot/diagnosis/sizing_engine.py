@@ -3,7 +3,6 @@
 import math
 
 from bot.diagnosis.ledger import BESIDE_BUDGET, LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, REQUESTED_OVER_FREE
-from bot.diagnosis.ledger_cards import size_of_card
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_utilization import SHORT, wrong_estimate
 from bot.diagnosis.sizing_whatif import what_if
@@ -39,7 +38,7 @@ def lower_sequences(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impos
 
 def _default_sequences(engine: EngineFacts) -> int:
     """256, except for the first V1 releases (1024) and later ones on large cards that are no A100."""
-    large = (engine.device_total_bytes or engine.listed_total_bytes or size_of_card(engine.card) or 0) >= 70 * GIB
+    large = (engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes or 0) >= 70 * GIB
     if engine.v0 is False and engine.at_least(8) and engine.before(8, 5):
         return 1024
     return 1024 if large and engine.at_least(8, 5) and "a100" not in engine.card.lower() else 256
@@ -70,7 +69,7 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
 
 def _default_batch(engine: EngineFacts) -> int:
     """2048 tokens, except for V1 servers on large cards."""
-    large = (engine.device_total_bytes or engine.listed_total_bytes or size_of_card(engine.card) or 0) >= 70 * GIB
+    large = (engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes or 0) >= 70 * GIB
     return 8192 if large and engine.v0 is False else 2048
 
 

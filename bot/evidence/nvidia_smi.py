@@ -35,7 +35,6 @@ _QUERY = re.compile(
 _Q_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)$")
 _Q_BLOCK = re.compile(r"^\s{4,8}([A-Z][\w /.-]{2,60}?)\s*$")
 _Q_VALUE = re.compile(r"^\s+([\w /.-]{2,60}?)\s*: (.{0,120})$")
-_UNIFIED = re.compile(r"\bGB10\b|\bOrin\b|\bThor\b|\bTegra\b|\bXavier\b|DGX Spark|\bnvgpu\b", re.IGNORECASE)
 _TROUBLES = (
     ("driver_mismatch", re.compile(r"Driver/library version mismatch")),
     ("driver_failed", re.compile(r"couldn't communicate with the NVIDIA driver|No devices were found|Failed to initialize NVML: (?!Driver/library)")),
@@ -104,7 +103,7 @@ def read(data: bytes, source: str) -> Reading:
 
 def _looked(state: _State) -> tuple[str, ...]:
     """A list of cards (-L) says nothing of memory, and neither of them says who uses it."""
-    looked = ["gpus.count", "gpus.names", "gpus.differ", "gpus.mig", "gpus.unified_memory"] if state.cards else []
+    looked = ["gpus.count", "gpus.names", "gpus.differ", "gpus.mig"] if state.cards else []
     if any(card.used is not None for card in state.cards.values()):
         looked += ["gpus.most_used_bytes", "gpus.idle_count"]
     return (*looked, "gpus.process") if state.processes_seen else tuple(looked)
@@ -297,7 +296,6 @@ def _summary(state: _State) -> list[Fact]:
     if names:
         facts.append(Fact("gpus.names", tuple(dict.fromkeys(names)), first))
         facts.append(Fact("gpus.differ", len(set(names)) > 1 or (bool(totals) and max(totals) > 1.05 * min(totals)), odd))
-        facts.append(Fact("gpus.unified_memory", any(_UNIFIED.search(name) for name in names), first))
     if totals:
         facts.append(Fact("gpus.least_total_bytes", min(totals) * MIB, cards[0].memory_place))
     if used:

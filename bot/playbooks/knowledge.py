@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bot.diagnosis.names import Names
 from bot.diagnosis.signatures import Signature
 from bot.logs.messages import LogMessage
 from bot.logs.scan import Scanner
@@ -28,6 +29,7 @@ class Knowledge:
     messages: tuple[LogMessage, ...] = ()
     signatures: tuple[Signature, ...] = ()
     remedies: Mapping[str, RemedyText] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:

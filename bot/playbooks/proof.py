@@ -22,7 +22,7 @@ from bot.logs.scan import REACH, Scanner
 from bot.model import Fact, Text
 from bot.playbooks import read
 from bot.playbooks.schema import Path as Place
-from bot.units import size_of
+from bot.units import gib, size_of
 
 CAUSES = frozenset(cause for causes in FAMILIES.values() for cause in causes)
 SLOW = 0.05  # seconds that one search in 8 KiB may take
@@ -65,7 +65,7 @@ def mistakes(root: Path | None = None) -> list[str]:
 
 
 def _documents(root: Path, found: list[str]) -> Iterator[tuple[str, str, Any]]:
-    for path in sorted([*root.glob("log_messages/*.yaml"), *root.glob("signatures/*/*.yaml"), *root.glob("remedies.yaml")]):
+    for path in sorted([*root.glob("log_messages/*.yaml"), *root.glob("signatures/*/*.yaml"), *root.glob("names/*.yaml"), *root.glob("remedies.yaml")]):
         source, name = path.read_text(encoding="utf-8"), str(path.relative_to(root))
         try:
             yield name, source, read.parse(source)
@@ -85,6 +85,27 @@ def _of_file(
         yield from _of_messages(file, document, messages, seen)
     elif file.startswith("signatures/"):
         yield from _of_signature(file, document, names, remedies)
+    elif file.startswith("names/"):
+        yield from _of_names(document)
+
+
+def _of_names(document: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Examples are told by their own list, near misses are not; a list without an example is no proof of itself."""
+    told = read.names(document)
+    for what in document:
+        if what in ("examples", "not"):
+            continue
+        if not document.get("examples", {}).get(what):
+            yield (what,), "has no example"
+        for key, wanted in (("examples", True), ("not", False)):
+            for index, item in enumerate(document.get(key, {}).get(what, ())):
+                if what == "sizes":
+                    size = told.size_of_card(item["name"] if wanted else item)
+                    right = size == gib(item["gib"]) if wanted else size is None
+                else:
+                    right = told.tells(what, item) is wanted
+                if not right:
+                    yield (key, what, index), f"{item!r} is {'not ' if wanted else ''}told by {what}"
 
 
 # ---------------------------------------------------------------- log messages
@@ -206,6 +227,8 @@ def _same(value: Any, wanted: Any, kind: str) -> bool:
 
 
 def _misses(message: LogMessage, lines: Any, path: Place) -> Iterator[tuple[Place, str]]:
+    if not lines:
+        yield path, f"{message.id} has no near miss: a line that looks like it and is not"
     for index, line in enumerate(lines if isinstance(lines, list) else []):
         if not isinstance(line, str):
             yield (*path, index), "a near miss is one line of text"

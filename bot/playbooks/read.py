@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bot.diagnosis.names import Names
 from bot.diagnosis.signatures import Decider, NoHelp, Remedy, Signature
 from bot.errors import KnowledgeError
 from bot.logs.messages import LogMessage
@@ -42,19 +43,21 @@ def _knowledge(documents: compiled.Documents) -> Knowledge:
     ]
     signatures = [signature(document, name) for name, document in documents["signatures"]]
     remedies = {name: remedy_text(name, item) for _, document in documents["remedies"] for name, item in document.items()}
-    return Knowledge(tuple(messages), tuple(signatures), remedies)
+    return Knowledge(tuple(messages), tuple(signatures), remedies, names({key: item for _, document in documents["names"] for key, item in document.items()}))
 
 
 def _documents(root: Path) -> compiled.Documents:
     """All files, parsed and checked. Raises KnowledgeError."""
     mistakes: list[str] = []
-    found: compiled.Documents = {"messages": [], "signatures": [], "remedies": []}
+    found: compiled.Documents = {"messages": [], "signatures": [], "remedies": [], "names": []}
     for path in sorted(root.glob("log_messages/*.yaml")):
         found["messages"].append([path.name, _checked(path, root, schema.check_messages, mistakes)])
     for path in sorted(root.glob("signatures/*/*.yaml")):
         found["signatures"].append([f"{path.parent.name}/{path.stem}", _checked(path, root, schema.check_signature, mistakes)])
     for path in root.glob("remedies.yaml"):
         found["remedies"].append([path.name, _checked(path, root, schema.check_remedies, mistakes)])
+    for path in sorted(root.glob("names/*.yaml")):
+        found["names"].append([path.name, _checked(path, root, schema.check_names, mistakes)])
     if not found["messages"] and not mistakes:
         mistakes.append(f"{root}: no log messages there")
     if mistakes:
@@ -170,6 +173,13 @@ def _remedies(items: Iterable[Any]) -> Iterable[Remedy]:
             yield Remedy(item)
         else:
             yield Remedy(item["remedy"], item.get("if", {}), item.get("unless", {}), _maybe(item.get("why")))
+
+
+def names(items: Mapping[str, Any]) -> Names:
+    """The lists of all files of names together."""
+    return Names(
+        **{what: tuple(items.get(what, ())) for what in schema.NAME_LISTS}, sizes=tuple((card["name"], float(card["gib"])) for card in items.get("sizes", ()))
+    )
 
 
 def remedy_text(name: str, item: Mapping[str, Any]) -> RemedyText:

@@ -218,6 +218,38 @@ def check_signature(document: object) -> Mistakes:
     return mistakes
 
 
+NAME_LISTS = ("hybrid", "plain", "multimodal", "experts", "unified")
+
+
+def check_names(document: object) -> Mistakes:
+    """Mistakes of a file under names: lists of regular expressions, and of cards with their sizes."""
+    mistakes: Mistakes = []
+    mapping(document, {**dict.fromkeys(NAME_LISTS, _expressions), "sizes": _sizes, **PROOF_KEYS}, (), (), mistakes)
+    return mistakes
+
+
+def _expressions(value: object, path: Path, mistakes: Mistakes) -> None:
+    _strings(value, path, mistakes)
+    for index, pattern in enumerate(value if isinstance(value, list) else ()):
+        _expression(pattern, (*path, index), mistakes)
+
+
+def _expression(value: object, path: Path, mistakes: Mistakes) -> None:
+    try:
+        re.compile(value if isinstance(value, str) else "")
+    except re.error as wrong:
+        mistakes.append((path, f"not a regular expression: {wrong}"))
+
+
+def _sizes(value: object, path: Path, mistakes: Mistakes) -> None:
+    for index, card in enumerate(value if isinstance(value, list) else [None]):
+        right = isinstance(card, dict) and set(card) == {"name", "gib"} and isinstance(card["name"], str) and isinstance(card["gib"], (int, float)) and 0 < card["gib"] < 10_000
+        if not right:
+            mistakes.append(((*path, index), "must be {name: a regular expression, gib: a number}"))
+        else:
+            _expression(card["name"], (*path, index), mistakes)
+
+
 def check_remedies(document: object) -> Mistakes:
     """Mistakes of remedies.yaml."""
     mistakes: Mistakes = []

@@ -20,10 +20,11 @@ from bot.logs.events import events
 from bot.logs.messages import LogMessage
 from bot.logs.scan import Scanner
 from bot.model import Ledger
-from bot.playbooks import folder
+from bot.playbooks import folder, load
 from bot.playbooks.read import message, parse
 from bot.units import GIB
 
+_NAMES = load().names
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")  # the allocator's error; `alloc.total_bytes` in the product
 DATA = Path(__file__).parents[1] / "data" / "ledgers"
 
@@ -61,6 +62,8 @@ class Start:
         return EngineFacts(
             version=self.file["version"],
             model=self.file.get("model", ""),
+            named_hybrid=_NAMES.tells("hybrid", self.file.get("model", "")),
+            named_plain=_NAMES.tells("plain", self.file.get("model", "")),
             utilization=stated if isinstance(stated, float) and stated <= 1 else None,
             max_model_len=length if isinstance(length, int) else None,
             max_num_seqs=settings.get("max_num_seqs"),

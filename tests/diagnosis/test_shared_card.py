@@ -19,7 +19,7 @@ HALF = Ledger(
     non_torch_bytes=gib(0.06), available_kv_bytes=gib(1.90), needed_kv_bytes=gib(2.30), max_model_len=65536, failed=NEEDED_OVER_AVAILABLE, plain_attention=True,
     estimate_in_sum=False,
 )  # fmt: skip
-ALONE = EngineFacts(version="0.12.0", model="llama-3", utilization=0.4, max_model_len=65536)
+ALONE = EngineFacts(version="0.12.0", model="llama-3", named_plain=True, utilization=0.4, max_model_len=65536)
 TWO = replace(ALONE, copies_on_card=2)
 
 

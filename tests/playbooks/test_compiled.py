@@ -52,7 +52,7 @@ def test_a_changed_file_a_new_one_and_a_lost_one_are_noticed(root: Path) -> None
         lambda whole: b"{}",
         lambda whole: b"\xff\xfe" + whole,
         lambda whole: b"[" * 200_000,
-        lambda whole: whole.replace(b"oombot 2 ", b"oombot 1 "),
+        lambda whole: whole.replace(b"oombot %d " % compiled.FORMAT, b"oombot 1 "),
     ],
 )
 def test_a_damaged_or_foreign_file_is_written_anew(root: Path, damage: object) -> None:
