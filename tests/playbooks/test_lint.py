@@ -68,6 +68,7 @@ def test_a_right_folder_has_no_mistakes(root: Path) -> None:
         ("10.58 GiB}}", "11.00 GiB}}", 10, "not '11.00 GiB'"),
         ('line: "a needle', 'line: "a haystack', 10, "does not match"),
         ("needle in straw", "needle in hay", 12, "matches, and must not"),
+        ('not:\n  - "a needle in straw 10.58 GiB"\n', "", 1, "has no near miss"),
         ("needle in hay (?P<size>[\\d.]+) GiB", "(\\d+,?)+ needle in hay (?P<size>[\\d.]+) GiB", 4, "too slow"),
         ('["needle in hay "]', '["needle in hay ", "GPU KV cache usage: "]', 3, "prints all the time"),
     ],
