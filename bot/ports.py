@@ -53,6 +53,9 @@ class ClusterReader(Protocol):
     def uid(self) -> str:
         """The UID of the namespace kube-system: the cluster's identity."""
 
+    def now(self) -> datetime:
+        """The time by the cluster's own clock, as far as its last answer told: what it stamped is measured against that, and not against this machine's."""
+
     def get(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
         """One object. Raises NotFound, Forbidden, Temporary."""
 

@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -116,6 +117,10 @@ class DatabricksReader:
     def uid(self) -> str:
         """The workspace's identity: its address, which TLS proves."""
         return self._workspace.host
+
+    def now(self) -> datetime:
+        """By this machine: nothing of an endpoint is measured against a time that the workspace stamped."""
+        return datetime.now(UTC)
 
     def get(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
         """An endpoint as an object. Raises NotFound, Forbidden, Temporary."""

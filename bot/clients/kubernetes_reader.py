@@ -11,6 +11,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import websocket
@@ -44,6 +45,9 @@ class KubernetesReader:
 
     def uid(self) -> str:
         return str(self.get("v1", "Namespace", "", "kube-system")["metadata"]["uid"])
+
+    def now(self) -> datetime:
+        return self._rest.now()
 
     def get(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
         return self._rest.json("GET", self._rest.path(api_version, kind, namespace, name))

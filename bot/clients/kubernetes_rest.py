@@ -9,7 +9,9 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -48,6 +50,14 @@ class Rest:
         self.api_client = api_client
         self._kinds: dict[tuple[str, str], tuple[str, bool]] = {}
         self._lock = threading.Lock()
+        self._told: tuple[datetime, float] | None = None  # the server's time with its last answer, and when that came (monotonic)
+
+    def now(self) -> datetime:
+        """The time by the server's clock, to a second or so; by ours before its first answer."""
+        if self._told is None:
+            return datetime.now(UTC)
+        told, came = self._told
+        return told + timedelta(seconds=time.monotonic() - came)
 
     def json(
         self,
@@ -113,6 +123,8 @@ class Rest:
         headers = {"Accept": accept, "Content-Type": content_type} if body is not None else {"Accept": accept}
         request = self.api_client.param_serialize(method, path, query_params=list(query), header_params=headers, body=body, auth_settings=["BearerToken"])
         answer: urllib3.HTTPResponse = self.api_client.call_api(*request, _request_timeout=(min(CONNECT_S, deadline_s), min(READ_S, deadline_s))).response
+        with suppress(KeyError, TypeError, ValueError):  # a server (or a proxy before it) that tells no time, or nonsense
+            self._told = parsedate_to_datetime(str(answer.headers["Date"])).astimezone(UTC), time.monotonic()
         return answer
 
     def path(self, api_version: str, kind: str, namespace: str = "", name: str = "", subresource: str = "") -> str:

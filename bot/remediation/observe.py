@@ -5,7 +5,7 @@ Reads only. It never waits; whoever watches calls it again.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from bot.model import Remediation, Rollout, StepKind
@@ -54,8 +54,7 @@ def observe(
     remediation: Remediation, reader: ClusterReader, there: Collection[str] = (), *, now: datetime | None = None, deadline: timedelta = DEADLINE
 ) -> Rollout:
     """The rollout of the plan's object as it is now. `there`: the UIDs of the pods before the first write (`pods_there`), for kinds whose pods do not say of
-    which template they are. Raises NotFound when the object is gone, Forbidden, Temporary."""
-    moment = now or datetime.now(UTC)
+    which template they are. `now`: by the cluster's clock. Raises NotFound when the object is gone, Forbidden, Temporary."""
     if remediation.action == scheduled_restart.NAME:
         done = scheduled_restart.is_there(remediation, reader) == (remediation.direction == "apply")
         return Rollout(1, int(done), int(done), done)
@@ -66,6 +65,7 @@ def observe(
     if remediation.object.kind == "Node":
         return _written_there(remediation, reader)
     look = _look(remediation, reader, there)
+    moment = now or reader.now()
     ready = sum(1 for pod in look.new if serves(pod, moment, STEADY))
     names = tuple(str(metadata(pod)["name"]) for pod in look.new)
     done = look.settled and ready >= look.wanted and not _in_the_way(remediation, look)

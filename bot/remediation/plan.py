@@ -111,7 +111,7 @@ def _ask(wanted: Recommendation | str) -> Ask:
 
 def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, change: Change) -> Remediation | Handout:
     """The plan, unless somebody else keeps the object or nothing would roll."""
-    running = look(workload, here.reader, here.now)
+    running = look(workload, here.reader)
     rolling = any(rolls(edit.pointer, workload.shape.template) for edit in change.edits)
     writes = needed(workload, running, here.target.pod) if rolling else Writes()
     owner = next((found for body in (workload.body, *(one.body for one in change.beside)) if (found := ownership.owner(body))), None)
@@ -142,7 +142,7 @@ def _node(ask: Ask, recipe: Recipe, here: Situation) -> Remediation | Handout:
     if isinstance(change, Elsewhere):
         return Handout(ask.remedy, change.reason, change.paste, change.language)
     draft = Draft(here.new_id(), recipe.steps[0].action, "apply", ask.id, target, _risk(ask, recipe), Expectation())
-    return remediation(draft, node, change, Writes(), look(node, here.reader, here.now), here.reader)
+    return remediation(draft, node, change, Writes(), look(node, here.reader), here.reader)
 
 
 def _on_endpoint(ask: Ask, recipe: Recipe | None, here: Situation) -> Remediation | Handout:

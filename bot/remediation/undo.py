@@ -5,7 +5,6 @@ block the very rollout that undoes.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from bot.errors import BadInput
@@ -21,7 +20,7 @@ from bot.remediation.workload import Shape, Workload, metadata
 from bot.remediation.writes import Writes, look, needed
 
 
-def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[], str], now: datetime | None = None) -> Remediation:
+def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[], str]) -> Remediation:
     """The undo of a carried-out operation. Raises Changed when somebody changed the object since, BadInput when there is nothing to put back, NotFound when it is gone."""
     done = operation.remediation
     if done.action == stray_process.NAME:
@@ -42,7 +41,7 @@ def plan_undo(operation: Operation, reader: ClusterReader, *, new_id: Callable[[
     workload = Workload(done.object, live, *_place(done))
     beside = tuple(_beside(step, reader) for step in reversed(done.steps) if step.kind is StepKind.PATCH and step.object != done.object)
     edits = [_back(pointer, before, written(done), live) for pointer, before in reversed(list(done.before.items()))]
-    return _assembled(done, workload, Change(tuple(edits), beside=beside), reader, new_id, now)
+    return _assembled(done, workload, Change(tuple(edits), beside=beside), reader, new_id)
 
 
 def _place(done: Remediation) -> tuple[int, Shape]:
@@ -65,9 +64,9 @@ def _beside(step: Step, reader: ClusterReader) -> Beside:
     return Beside(step.object, live, tuple(Edit(pointer, value, before[pointer]) for pointer, value in wrote.items()))
 
 
-def _assembled(done: Remediation, workload: Workload, change: Change, reader: ClusterReader, new_id: Callable[[], str], now: datetime | None) -> Remediation:
+def _assembled(done: Remediation, workload: Workload, change: Change, reader: ClusterReader, new_id: Callable[[], str]) -> Remediation:
     edits = change.edits
-    running = look(workload, reader, now or datetime.now(UTC))
+    running = look(workload, reader)
     of_template = tuple(edit for edit in edits if rolls(edit.pointer, workload.shape.template))
     of_strategy = tuple(edit for edit in edits if edit not in of_template)
     draft = Draft(new_id(), done.action, "undo", done.remedy, done.target, done.risk, Expectation())

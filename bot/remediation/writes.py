@@ -6,7 +6,7 @@ starts the new pod first, which never gets the GPU that the old one holds. Both 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from bot.model import ObjectRef, Step, StepKind, Text
@@ -41,7 +41,7 @@ class Running:
     room: Room
 
 
-def look(workload: Workload, reader: ClusterReader, now: datetime) -> Running:
+def look(workload: Workload, reader: ClusterReader) -> Running:
     """Reads the pods, and whether one more would find a GPU where that matters."""
     if workload.kind == "Node":
         return Running((), (), Room(True))
@@ -51,6 +51,7 @@ def look(workload: Workload, reader: ClusterReader, now: datetime) -> Running:
         found = tuple(pods(workload.body, workload.kind, reader))
     surges = workload.kind in ("Deployment", "InferenceService", "LLMInferenceService", "RayService")
     room = room_for(workload.template, reader, _without_a_place(workload, found)) if surges and takes_gpus(workload) else Room(True)
+    now = reader.now()
     return Running(found, tuple(pod for pod in found if serves(pod, now, STEADY)), room)
 
 

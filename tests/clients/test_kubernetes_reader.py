@@ -4,6 +4,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -326,3 +327,32 @@ def test_exec_without_the_right_is_forbidden(reading: Callable[..., tuple[Kubern
         reader = KubernetesReader("odd", client_for(f"http://127.0.0.1:{server.server_port}", tmp_path), allow_all)
         with pytest.raises(Forbidden, match="pods/exec is forbidden"):
             reader.run("llm", "chat", "server", ["df"])
+
+
+# ---------------------------------------------------------------- the server's clock
+
+
+def dated(date: str | None) -> Callable[[Handler, str, Query], None]:
+    """The server's own header stands in the place of the one that the library would send."""
+
+    def answer(handler: Handler, path: str, query: Query) -> None:
+        handler.date_time_string = lambda timestamp=None: date or ""  # type: ignore[method-assign]
+        handler.give({"metadata": {"uid": "u"}})
+
+    return answer
+
+
+def test_the_clusters_clock_goes_on_from_its_last_answer(reading: Callable[..., tuple[KubernetesReader, OddServer]]) -> None:
+    reader, _ = reading(dated("Mon, 30 Nov 2037 10:00:00 GMT"))
+    assert abs(reader.now() - datetime.now(UTC)) < timedelta(minutes=1)  # nobody has told yet
+    reader.uid()
+    told = datetime(2037, 11, 30, 10, tzinfo=UTC)
+    first, second = reader.now(), reader.now()
+    assert told <= first <= second < told + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Nov 2037 10:00:00 GMT"])
+def test_a_server_that_tells_no_time_leaves_us_with_our_own(reading: Callable[..., tuple[KubernetesReader, OddServer]], date: str) -> None:
+    reader, _ = reading(dated(date))
+    assert reader.uid() == "u"
+    assert abs(reader.now() - datetime.now(UTC)) < timedelta(minutes=1)

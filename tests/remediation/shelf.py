@@ -19,7 +19,7 @@ class Shelf:
 
     def __init__(self, *objects: Json, forbidden: Sequence[str] = ()) -> None:
         self.name = "shelf"
-        self.cluster_uid = CLUSTER
+        self.cluster_uid, self.time = CLUSTER, NOW
         self.forbidden = set(forbidden)
         self.sent: list[tuple[str, str]] = []
         self.dry: list[tuple[str, str]] = []
@@ -44,6 +44,9 @@ class Shelf:
 
     def uid(self) -> str:
         return self.cluster_uid
+
+    def now(self) -> datetime:
+        return self.time
 
     def names(self, api_version: str, kind: str, namespace: str = "", *, limit: int = 20_000) -> Sequence[Json]:
         return self.list(api_version, kind, namespace, limit=limit)

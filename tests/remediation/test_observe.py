@@ -159,3 +159,11 @@ def test_an_undo_is_done_when_the_old_template_runs_again_even_if_it_crashes_as_
     assert not look((shelf, back)).done
     shelf.put(pod("chat-r3-z", replica_set(3)))
     assert look((shelf, back)) == Rollout(1, 1, 0, True, "", "", ("chat-r3-z",))
+
+
+def test_patience_is_measured_by_the_clusters_clock_and_not_by_ours() -> None:
+    """Ours may be hours off in either direction."""
+    shelf, remediation = rolling(pending(since="2026-11-30T10:16:55Z"))  # five seconds before the cluster's now
+    assert observe(remediation, shelf).stuck == ""
+    shelf.time = NOW + timedelta(minutes=1)
+    assert observe(remediation, shelf).stuck == "unschedulable"

@@ -1,6 +1,7 @@
 """What is seen of a change after it was made, on a cluster: GitOps that puts its own back, and a process that ends again."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -38,3 +39,10 @@ def test_the_new_pods_of_a_rollout_are_those_that_are_counted(place: Place) -> N
     place.carry_out(remediation, "op-1")
     found = lives(remediation, observe(remediation, place.reader).new_pods, place.reader)
     assert [(one.restarts, one.failed) for one in found] == [(0, False)]
+
+
+def test_the_clusters_clock_is_asked_of_its_api_server(place: Place) -> None:
+    """What a rollout is given patience for is stamped by it: ours may be off."""
+    target = place.crash_looping("Deployment", script=CRASHES)
+    made = place.reader.get("v1", "Pod", place.namespace, target.pod)["metadata"]["creationTimestamp"]
+    assert timedelta(seconds=-2) < place.reader.now() - datetime.fromisoformat(made) < timedelta(minutes=2)
