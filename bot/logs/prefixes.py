@@ -84,6 +84,7 @@ _NESTED = ("content", "jsonPayload", "_source")  # of Datadog, Google Cloud, Ela
 _TIMES = ("time", "timestamp", "@timestamp", "asctime", "ts", "date", "__REALTIME_TIMESTAMP")
 _BEHIND = ("exc_info", "exception", "traceback", "stack_trace", "error")
 _ANSWER = frozenset(("object", "param"))  # keys of what an OpenAI-compatible server answers, which is no log record
+_LOGGERS = frozenset(("vllm", "serve", "loguru", "kserve", "logging", "level"))  # what a program logged is no record around its line, it may be a request
 _REPEATED = re.compile(r" {0,2}\[repeated \d{1,9}x across (?:cluster|all processes)\](?: \(Ray deduplicates logs .{0,400})?$")
 _PARTS = re.compile(r"(?:^|_)TP(\d{1,4})(?:_|$)")
 
@@ -169,12 +170,13 @@ def _pod(record: Mapping[str, object]) -> str:
 
 def strip(line: str) -> tuple[Prefix, str]:
     """The prefix of a line and the message behind it. At most ten wraps are taken off; what is not understood stays in the message."""
-    text, prefix = ANSI.sub("", line).strip("\r\n\ufeff"), Prefix()
+    text, prefix, logged = ANSI.sub("", line).strip("\r\n\ufeff"), Prefix(), False
     for _ in range(10):
         for kind, pattern in _WRAPS:
             found = pattern.match(text)
-            if found is None:
+            if found is None or (kind == "json" and logged):
                 continue
+            logged = logged or kind in _LOGGERS
             taken = _unjson(text, prefix) if kind == "json" else (_merge(prefix, found), text[found.end() :])
             if taken is not None:
                 prefix, text = taken

@@ -179,6 +179,13 @@ def test_what_only_looks_like_a_wrap_stays(line: str) -> None:
     assert strip(line)[1] == line
 
 
+@pytest.mark.parametrize("logger", ["INFO 11-30 10:00:00 [logger.py:39] ", "INFO:     ", "2026-11-30 10:00:00.500 | INFO     | server:log:12 - "])
+def test_a_request_that_a_server_logs_is_no_record(logger: str) -> None:
+    """A client could speak in the name of the server."""
+    body = '{"message": "Killed", "role": "user"}'
+    assert strip(logger + body)[1] == body
+
+
 @pytest.mark.parametrize("stamp", ["1e999", "-1", "12345678901234567890", "NaN", '"9999999999999999999"', "true", "[]", '"2026-99-99T10:00:00Z"'])
 def test_a_time_that_is_none_is_no_time(stamp: str) -> None:
     prefix, text = strip('{"timestamp": ' + stamp + ', "message": "x"}')
