@@ -114,6 +114,7 @@ WRAPS: dict[str, tuple[Callable[[str], str], dict[str, object]]] = {
     "srun": (before("3: "), {}),
     "logging": (before("2026-11-30 10:00:00,500 - __main__ - ERROR - vLLM: "), {"seconds": CLOCK + 0.5}),
     "loguru": (before("2026-11-30 10:00:00.500 | ERROR    | server:start:12 - "), {"seconds": CLOCK + 0.5, "level": "ERROR"}),
+    "loguru, a short level": (before("2026-11-30 10:00:00.500 | INFO     | server:start:12 - "), {"level": "INFO", "service": ""}),
     "kserve": (before("2026-11-30 10:00:00.500 1 kserve ERROR [vllm_model.py:load():12] "), {"seconds": CLOCK + 0.5}),
 }
 
