@@ -92,3 +92,13 @@ def answer(line: str) -> str:
         return parse(line).verb
     except BadInput as wrong:
         return str(wrong)
+
+
+def test_a_serving_endpoint_is_named_like_a_workload() -> None:
+    wanted = parse("check endpoint/my_chat-1 --cluster dbx --container chat-2").query
+    assert wanted is not None
+    assert (wanted.kind, wanted.workload_kind, wanted.name, wanted.namespace, wanted.cluster, wanted.container) == (
+        "workload", "ServingEndpoint", "my_chat-1", None, "dbx", "chat-2",
+    )  # fmt: skip
+    with pytest.raises(BadInput, match="in no namespace"):
+        parse("check endpoint/chat -n llm")
