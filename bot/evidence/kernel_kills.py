@@ -201,7 +201,8 @@ class _Reader:
             kill = self._current(number, text)
             kill.group, kill.task_memcg, self.fresh = True, kill.task_memcg or group[1], False
             return True
-        killed = _KILLED.search(text)
+        at = text.find("Killed process")
+        killed = _KILLED.search(text[max(0, at - 120) : at + 600]) if at >= 0 else None
         if killed:
             self._killed(number, text, killed)
             return True
@@ -259,7 +260,7 @@ class _Reader:
             kill = self._open(number, text)
             kill.by, kill.task_memcg = "OOM controller of the machine", talos[1]
             self._close()
-        told = None if oomd else _OOMD_SHORT.search(text)  # systemd's own word of it follows
+        told = _OOMD_SHORT.search(text) if oomd is None and "systemd-oomd killed" in text else None  # systemd's own word of it follows
         if told and not any(kill.by == "systemd-oomd" and kill.task_memcg.endswith(told[1]) for kill in self.done[-20:]):
             kill = self._open(number, text)
             kill.by, kill.task_memcg = "systemd-oomd", told[1]

@@ -57,6 +57,11 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
 )
 
 
+_WORDS = {  # one of them stands in what these patterns find; a hostile line is long, and each pattern would walk over all of it
+    "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
+}  # fmt: skip
+
+
 def load(stream: BinaryIO) -> bytes:
     """A log of any size in bounded memory: of what stands before its last 64 MiB only the line feeds are kept, so that lines keep their numbers."""
     kept, dropped = bytearray(), 0
@@ -134,7 +139,7 @@ def _with_tables(data: bytes, starts: list[int]) -> list[int]:
 
 def _split(line: str) -> tuple[str, str]:
     """(time as printed, message) of one line in any of the formats."""
-    if line.startswith("{"):
+    if line.startswith("{") and '"MESSAGE"' in line:
         entry = Document(line.encode(), "").root
         if entry.at("MESSAGE"):
             micros = entry.integer("__REALTIME_TIMESTAMP")
@@ -254,8 +259,9 @@ def _xid_facts(lines: list[tuple[int, str]], times: dict[int, str], texts: dict[
 def _signs(lines: list[tuple[int, str]], texts: dict[int, str], source: str) -> list[Fact]:
     facts = []
     for name, pattern in _SIGNS:
+        words = _WORDS.get(name)
         for number, text in lines:
-            found = pattern.search(text)
+            found = pattern.search(text) if words is None or any(word in text for word in words) else None
             if found:
                 value = next((group for group in found.groups() if group), found[0])
                 facts.append(Fact(f"kernel.{name}", value.strip(), Place(source, number, _quoted(texts.get(number, "")))))

@@ -6,7 +6,7 @@ Read only where the command printed a log or is not known: a list of processes s
 import re
 
 from bot.evidence import events_text, kernel_log, runtime_events
-from bot.evidence.sections import Section, sections
+from bot.evidence.sections import MAX_BYTES, MAX_LINES, Section, sections
 from bot.model import Fact
 
 _LOGS = re.compile(
@@ -27,4 +27,5 @@ def facts(data: bytes, source: str) -> list[Fact]:
 def _only(data: bytes, kept: list[Section]) -> bytes:
     """The same text with all other lines empty, so that lines keep their numbers."""
     numbers = {line.number for section in kept for line in section.lines}
-    return b"\n".join(line if number in numbers else b"" for number, line in enumerate(data.split(b"\n"), 1))
+    lines = data[:MAX_BYTES].split(b"\n", MAX_LINES)[:MAX_LINES]  # a hostile file has nothing but line feeds
+    return b"\n".join(line if number in numbers else b"" for number, line in enumerate(lines, 1))

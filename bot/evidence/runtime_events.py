@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from bot.model import Fact, Place
 
 MARKS = (b"TaskOOM", b"container oom ", b"/tasks/oom", b'"oom"', b"container die ")  # one of them stands in each line that is read
+_MARKS = ("TaskOOM", "container oom ", "/tasks/oom")
 MOST = 50
 _OOM = re.compile(
     r"\bTaskOOM event\b.{0,40}?container_?id:\s{0,2}\\{0,2}\"?([0-9a-f]{6,64})|\bcontainer oom ([0-9a-f]{6,64})\b|/tasks/oom\b.{0,20}?container_id\\{0,2}\":\s?\\{0,2}\"([0-9a-f]{6,64})",
     re.IGNORECASE,
 )
-_JSON = re.compile(r'^\{(?=.{0,2000}?"(?:status|Action)": ?"oom")(?=.{0,2000}?"(?:id|ID)": ?"([0-9a-f]{6,64})")')
+_JSON_OOM, _JSON_ID = re.compile(r'"(?:status|Action)": ?"oom"'), re.compile(r'"(?:id|ID)": ?"([0-9a-f]{6,64})"')
 _DIE = re.compile(r"\bcontainer die ([0-9a-f]{6,64}) .{0,2000}?\bexitCode=(\d{1,3})\b")
 
 
@@ -24,10 +25,10 @@ def facts(lines: Iterable[tuple[int, str, Place]]) -> list[Fact]:
     killed: dict[str, Place] = {}
     ended: dict[str, tuple[int, Place]] = {}
     for _, text, place in lines:
-        oom = _OOM.search(text) or _JSON.search(text)
+        oom = (_OOM.search(text) if any(mark in text for mark in _MARKS) else None) or (_JSON_ID.search(text) if text.lstrip().startswith("{") and _JSON_OOM.search(text) else None)
         if oom and len(killed) < MOST:
             killed.setdefault(next(group for group in oom.groups() if group), place)
-        died = _DIE.search(text)
+        died = _DIE.search(text) if "container die " in text else None
         if died:
             ended[died[1]] = (int(died[2]), place)
     if not killed:
