@@ -128,8 +128,8 @@ def _words(lines: list[str]) -> list[_Word]:
 
 
 def _split(line: str) -> list[str]:
-    line = line[:20_000]
-    if re.match(r'\s*(?:-?\s*(?:args|command)\s*:)?\s*\[\s*"', line):  # a JSON list of words
+    line = line[:20_000].strip()
+    if re.match(r'(?:(?:-\s*)?(?:args|command)\s*:\s*)?\[\s*"', line):  # a JSON list of words
         return re.findall(r'"((?:[^"\\]|\\.)*)"', line)
     try:
         return shlex.split(line, comments=False)

@@ -28,7 +28,7 @@ MAX_META = 2**20
 def open_path(path: str) -> Bundle:
     """The bundle at `path`: a folder, one file, or "-". Raises BadInput with one clear line when it cannot be opened."""
     if path == "-":
-        return _copied(path, sys.stdin.buffer)
+        return _input(path)
     if not path:
         raise BadInput("a path is empty; give a folder, a log file, or - for standard input")
     place = Path(path)
@@ -156,6 +156,15 @@ def _kept(path: str, place: Path) -> Bundle:
         raise BadInput(f"{path}: is neither a file nor a folder")
     with place.open("rb") as stream:
         return _copied(path, stream)
+
+
+def _input(path: str) -> Bundle:
+    if sys.stdin is None:  # closed by whoever started us
+        raise BadInput(f"{path}: there is no standard input")
+    try:
+        return _copied(path, sys.stdin.buffer)
+    except OSError as wrong:  # it is a folder, or there is no room to keep it
+        raise BadInput(f"{path}: standard input cannot be kept: {wrong.strerror or wrong}") from None
 
 
 def _copied(path: str, source: BinaryIO) -> Bundle:
