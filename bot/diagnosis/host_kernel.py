@@ -85,6 +85,14 @@ def _apart(container: Record, kill: Record, facts: Facts) -> float | None:
     return None if moment is None or finished is None else abs(finished - moment)
 
 
+def _long_before(kill: Record, container: Record, facts: Facts) -> bool:
+    """Whether the kill is known to be of another time than the container's last end, or than its life where it has not ended."""
+    apart, moment, since = _apart(container, kill, facts), _moment(kill, facts), container.number("running_since")
+    if apart is not None:
+        return apart > FAR and not (since is not None and moment is not None and moment >= since)
+    return moment is not None and since is not None and since - moment > FAR
+
+
 def _ended_otherwise(container: Record, kill: Record, facts: Facts) -> bool:
     """Whether the container's last end is known to be another one than this kill: an older start of it was killed then, and the last one ended by itself."""
     if not kill.text("container_id") or "ended_id" not in container:
@@ -106,7 +114,7 @@ def _elsewhere(kills: list[Record], container: Record, facts: Facts) -> tuple[Re
     sized = [kill for kill in blind if _fills(kill, container, facts)]
     if sized:
         return sized[-1], "size"
-    whole = [kill for kill in kills if kill.text("level") in _NODE]
+    whole = [kill for kill in kills if kill.text("level") in _NODE and not _long_before(kill, container, facts)]
     if whole:
         return whole[-1], "node"
     return (blind[-1], "unplaced") if blind else (None, "none")

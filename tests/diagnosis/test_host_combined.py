@@ -183,3 +183,26 @@ def test_serve_status_without_an_error_says_how_the_worst_application_is(applica
     found = diagnose({"ray_status.txt": text})
     assert found.cause == cause
     assert [(quote.source, quote.line) for quote in found.evidence][:1] == [("ray_status.txt", 9 if application != "RUNNING" else 4)]
+
+
+@pytest.mark.parametrize(("minute", "cause"), [("09:31:05", "node_out_of_memory"), ("03:00:00", "unknown")])
+def test_machine_that_ran_out_hours_before_is_no_reason_for_this_end(minute: str, cause: str) -> None:
+    stranger = path("c" * 64, "ffffffff-1111-2222-3333-444455556666")
+    kernel = killed(None, stranger, "java").replace("[1.", f"2026-01-14T{minute}+00:00 node-1 kernel: [1.")
+    found = diagnose({"pod.json": pod([container()], [status(state=terminated(137))]), "kernel.log": kernel})
+    assert found.cause == cause
+
+
+@pytest.mark.parametrize(("minute", "cause"), [("10:00:00", "node_out_of_memory"), ("03:00:00", "healthy")])
+def test_machine_that_ran_out_before_a_pod_started_is_no_matter_of_that_pod(minute: str, cause: str) -> None:
+    stranger = path("c" * 64, "ffffffff-1111-2222-3333-444455556666")
+    kernel = killed(None, stranger, "java").replace("[1.", f"2026-01-14T{minute}+00:00 node-1 kernel: [1.")
+    found = diagnose({"pod.json": pod(statuses=[status(restartCount=0)]), "kernel.log": kernel})
+    assert found.cause == cause
+
+
+def test_machine_that_ran_out_hours_before_leaves_oomkilled_to_the_containers_limit() -> None:
+    stranger = path("c" * 64, "ffffffff-1111-2222-3333-444455556666")
+    kernel = killed(None, stranger, "java").replace("[1.", "2026-01-14T03:00:00+00:00 node-1 kernel: [1.")
+    found = diagnose({"pod.json": pod([container()], [status(state=terminated(137, "OOMKilled"))]), "kernel.log": kernel})
+    assert (found.cause, found.recommendations[0].id) == ("container_memory_limit", "memory_limit:raise")
