@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from bot.logs.events import Event, events
 from bot.logs.prefixes import strip
 from bot.logs.scan import Scanner
 from bot.playbooks import folder, load
+from tests.diagnosis.bundles import diagnose
 
 CLOCK = (31 + 28 + 31 + 30 + 31 + 30 + 31 + 31 + 30 + 31 + 30) * 86400 + 10 * 3600  # 30 November, ten o'clock, since the start of the year
 ISO = "2026-11-30T10:00:00.123456789Z"
@@ -164,6 +166,33 @@ def test_what_the_wrap_tells_is_kept(name: str) -> None:
     prefix, text = strip(wrap("Available KV cache memory: 10.58 GiB"))
     assert text == "Available KV cache memory: 10.58 GiB"
     assert {key: getattr(prefix, key) for key in told} == {key: pytest.approx(value) if key == "seconds" else value for key, value in told.items()}
+
+
+WHOLE = [
+    name for name, (_, told) in WRAPS.items() if not told.keys() & {"process", "pid", "rank", "level"}
+]  # what wraps a file from its first line to its last
+CASES = sorted(path.parent for path in (Path(__file__).parents[1] / "cases").glob("*/container.log"))
+
+
+def wrapped(wrap: Callable[[str], str], log: str) -> str:
+    """The log in that wrap, whose clock goes with that of the lines where they have one."""
+    lines, day_second = [], 36000
+    for line in log.rstrip("\n").split("\n"):
+        day_second = int(strip(line)[0].seconds or day_second) % 86400
+        minutes, seconds = divmod(day_second, 60)
+        lines.append(wrap(line).replace("10:00:00", f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}") if line else line)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_log_that_is_wrapped_as_a_whole_gets_the_same_answer(name: str) -> None:
+    wrong = []
+    for case in CASES[WHOLE.index(name) % 6 :: 6]:
+        files = {file.name: file.read_text(errors="replace") for file in case.iterdir() if file.name != "expected.yaml"}
+        first, second = diagnose(files), diagnose({**files, "container.log": wrapped(WRAPS[name][0], files["container.log"])})
+        before, after = ((found.cause, found.certainty.value, [advice.id for advice in found.recommendations]) for found in (first, second))
+        wrong += [f"{case.name}: {before} became {after}"] if before != after else []
+    assert wrong == []
 
 
 @pytest.mark.parametrize(
