@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from bot.remediation.capacity import compute, requests, takes
-from tests.remediation.shelf import container, node, pod, replica_set
+from tests.remediation.plans import planned
+from tests.remediation.shelf import container, deployment_shelf, node, pod, replica_set
 
 GPU = {"containers": [container()]}
 
@@ -94,3 +95,15 @@ def test_a_place_that_a_missing_pod_would_take_is_none(gpus: int, missing: int, 
 def test_missing_pods_may_go_to_other_nodes() -> None:
     assert compute(GPU, [node("a"), node("b")], [], 1).fits
     assert not compute(GPU, [node("a"), node("b")], [pod("x", replica_set(), node="b")], 1).fits
+
+
+def test_a_change_counts_the_place_of_its_own_missing_pod_as_taken() -> None:
+    """The old template's pod would come back first and hold the only GPU: the new one, started beside it, would wait for ever."""
+    here = deployment_shelf(gpus=1)
+    here.drop("Pod", "chat-r1-x")
+    plan = planned(here)
+    assert any(pointer.startswith("/spec/strategy") for pointer in plan.before)
+    assert any("1 of the pods that it should have is not placed yet, and would take what is free" in note.en for note in plan.notes)
+    roomy = deployment_shelf(gpus=2)
+    roomy.drop("Pod", "chat-r1-x")
+    assert not any(pointer.startswith("/spec/strategy") for pointer in planned(roomy).before)
