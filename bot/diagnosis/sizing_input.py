@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Iterable
 
+from bot.diagnosis.names import Names
 from bot.diagnosis.sizing_whatif import KNOBS, KnobValue
 from bot.errors import BadInput
-from bot.units import size_of
+from bot.units import GIB, size_of
 
 ALIASES = {
     "device_memory_utilization": "gpu_memory_utilization",
@@ -60,6 +61,15 @@ def number_of_bytes(knob: str, text: str) -> int:
     """A size: 15032385536, 14G (binary), 14GiB, 15GB."""
     found = _SIZE.match(text)
     return size_of(found[1], found[2]) if found else human_number(knob, text)
+
+
+def card_bytes(text: str, names: Names) -> int:
+    """The size of one card, as a size with its unit or as the name of a card that comes in one size: 79.2GiB, H200, "A100 80GB"."""
+    found = _SIZE.match(text.strip())
+    size = size_of(found[1], found[2]) if found else names.size_of_card(text)
+    if size is None or not GIB <= size <= 2**20 * GIB:
+        raise BadInput(f"--card must be what one card has, with its unit, like 79.2GiB, or its full name, like H200 or 'A100 80GB', not {text[:60]!r}")
+    return size
 
 
 def _share(knob: str, text: str) -> float:

@@ -10,8 +10,8 @@ from typing import Any
 from bot.diagnosis.sizing_geometry import geometry, text_config, whole_number
 from bot.units import gib
 
-_DTYPES = {"float32": 4.0, "float": 4.0, "bfloat16": 2.0, "float16": 2.0, "half": 2.0}
-_QUANTIZED = {  # bytes a weight of a quantised matrix, scales included
+DTYPES = {"float32": 4.0, "float": 4.0, "bfloat16": 2.0, "float16": 2.0, "half": 2.0}
+QUANTIZED = {  # bytes a weight of a quantised matrix, scales included
     "fp8": 1.0,
     "fbgemm_fp8": 1.0,
     "int8": 1.0,
@@ -112,8 +112,8 @@ def weight_bytes(config: Mapping[str, Any], *, dtype: str | None = None, quantiz
     counted = parameters(config)
     method = quantization or quantization_of(config)
     kind = dtype or str(text_config(config).get("torch_dtype") or text_config(config).get("dtype") or config.get("torch_dtype") or "bfloat16")
-    plain = _DTYPES.get(kind.removeprefix("torch."), 2.0)
-    packed = plain if method is None else _QUANTIZED.get(method)
+    plain = DTYPES.get(kind.removeprefix("torch."), 2.0)
+    packed = plain if method is None else QUANTIZED.get(method)
     if counted is None or packed is None:
         return None
     return round((counted.matrices * packed + (counted.embeddings + counted.others) * plain) / tensor_parallel)

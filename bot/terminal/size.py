@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--set", dest="changes", metavar="KNOB=VALUE", nargs="+", action="extend", default=[], help="a setting as the server names it; several may follow")
-    parser.add_argument("--card", metavar="SIZE", help="memory of one card as a server sees it, like 79.2GiB: for a config.json, or for a log that does not say it")
+    parser.add_argument("--card", metavar="SIZE", help="memory of one card as a server sees it, like 79.2GiB, or the card's name, like H200: for a config.json, or for a log that does not say it")
     parser.add_argument("--json", action="store_true", help="one JSON object: before, after, fits, margin_bytes, notes")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
     asked = parser.parse_args(argv)
@@ -55,18 +55,19 @@ def main(argv: list[str]) -> int:
 
 
 def _answer(path: str, words: list[str], card: str | None) -> WhatIf:
-    from bot.diagnosis.sizing_input import changes, number_of_bytes
+    from bot.diagnosis.sizing_input import card_bytes, changes
     from bot.diagnosis.sizing_whatif import what_if
     from bot.evidence.bundle import open_path
     from bot.incident import ledger_of
     from bot.playbooks import load
 
     wanted = changes(words)
-    ledger, engine = ledger_of(open_path(path), load())
+    knowledge = load()
+    ledger, engine = ledger_of(open_path(path), knowledge)
     if ledger is None:
         raise BadInput(f"{path}: no memory ledger in it: the server printed none before it ended, so that nothing can be computed")
     if card is not None:
-        ledger = _with_card(ledger, number_of_bytes("--card", card))
+        ledger = _with_card(ledger, card_bytes(card, knowledge.names))
     found = what_if(ledger, engine, wanted)
     if not found.checks:
         raise BadInput(f"{path}: its ledger has neither budget nor cache, so that whether it fits cannot be computed")

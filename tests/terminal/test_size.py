@@ -160,6 +160,51 @@ def test_a_model_is_put_on_as_many_cards_as_it_needs(tmp_path: Path, capsys: pyt
     assert "how large a card" in refused(capsys, str(tmp_path / "config.json"))
 
 
+def test_a_card_may_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    by_name = asked(capsys, str(tmp_path / "config.json"), "--card", "A100 80GB", "--set", "max_model_len=8192")
+    assert by_name == asked(capsys, str(tmp_path / "config.json"), "--card", "79.2GiB", "--set", "max_model_len=8192")
+    assert by_name["notes"] == []
+
+
+def test_what_was_assumed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "max_position_embeddings": 131072}))
+    assert main(["size", str(tmp_path / "config.json"), "--card", "80GB"]) == 0
+    said = capsys.readouterr().out
+    assert "8,192 is assumed, the model's own is 131,072" in said
+    assert "80GB was read as 74.51 GiB" in said
+
+
+def test_a_request_that_is_too_long_is_not_blamed_on_the_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "max_position_embeddings": 131072}))
+    assert main(["size", str(tmp_path / "config.json"), "--card", "79.2GiB", "--set", "max_model_len=999999999"]) == 0
+    said = capsys.readouterr().out
+    assert "would fit, but one request of 999,999,999 tokens fits on no number of cards" in said
+    assert "The model's own longest length is 131,072." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--card", "80"], "with its unit, like 79.2GiB"),
+        (["--card", "x"], "with its unit, like 79.2GiB"),
+        (["--card", "0GiB"], "with its unit, like 79.2GiB"),
+        (["--card", "H100"], "its full name"),  # comes in more than one size
+        (["--card", "80GiB", "--set", "max_model_len=0"], "at least 1"),
+        (["--card", "80GiB", "--set", "kv_cache_dtype=fp7"], "must be one of auto, bfloat16"),
+        (["--card", "80GiB", "--set", "quantization=mystery"], "must be one of fp8"),
+        (["--card", "80GiB", "--set", "dtype=float"], ""),
+        (["--card", "80GiB", "--set", "dtype=int3"], "must be one of auto, float32"),
+    ],
+)
+def test_bad_input_for_a_model_gets_one_line_too(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    if said:
+        assert said in refused(capsys, str(tmp_path / "config.json"), *words)
+    else:
+        assert asked(capsys, str(tmp_path / "config.json"), *words)["fits"] is True
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", "nonsense", "[" * 100_000, '{"hidden_size": "many"}'])
 def test_a_damaged_configuration_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
     (tmp_path / "config.json").write_text(content)
