@@ -12,6 +12,7 @@ from bot.logs.events import Event
 from bot.model import Fact, Value
 
 _PROCESS = re.compile(r"Process (\d{1,10}) has ([\d.]{1,20}) ([KMGT]iB|bytes) memory in use")
+_SCRAPS = 0.02  # of a card: pieces that every running server has lying about
 _SLACK = 4 * units.GIB  # driver context, NCCL and libraries of one process outside PyTorch seldom hold more
 
 
@@ -96,4 +97,5 @@ def facts_of(event: Event) -> list[Fact]:
     if wanted and idle is not None:
         values["unallocated_over_requested"] = idle / wanted
         values["slack_covers_request"] = idle >= wanted
+        values["slack_matters"] = idle >= max(wanted, _SCRAPS * (total or 0))
     return [Fact(f"alloc.{name}", value, event.place) for name, value in values.items() if value is not None]

@@ -36,6 +36,9 @@ def from_arguments(facts: Facts) -> list[Fact]:
     allocator = next((fact for name in _ALLOCATOR if (fact := facts.fact(f"env.{name}")) is not None), None)
     if allocator is not None:
         found.append(Fact("engine.expandable_segments", "expandable_segments:true" in str(allocator.value).lower(), allocator.place))
+    backend = next((fact for name in ("vllm.host_cache_default", "vllm.host_below_request", "env.VLLM_CPU_KVCACHE_SPACE") if (fact := facts.fact(name))), None)
+    if backend is not None or facts.get("args.device") == "cpu":
+        found.append(Fact("engine.cpu_backend", True, backend.place if backend else None))
     engine = facts.fact("env.VLLM_USE_V1")
     if engine is not None and "engine.is_v1" not in facts and str(engine.value) in ("0", "1"):
         found.append(Fact("engine.is_v1", str(engine.value) == "1", engine.place))
@@ -162,14 +165,14 @@ def _failure(derived: _Derived, ledger: Ledger | None) -> None:
     if derived.has("failure.kind"):
         asked = purpose in ("prompt_logprobs", "logprobs") or derived.flag("requests.prompt_logprobs")
         derived.add("failure.logprobs", asked, "requests.prompt_logprobs")
-        trainer = derived.has("stack.training") or re.search(r"Actor|WorkerDict|Rollout|Trainer", derived.text("failure.process"))
+        trainer = derived.has("stack.training") or re.search(r"Actor|WorkerDict|Rollout|Trainer|TaskRunner", derived.text("failure.process"))
         derived.add("failure.colocated", bool(trainer), "stack.training")
 
 
 def _limits(derived: _Derived, ledger: Ledger | None) -> None:
     seqs, batch, length = (derived.number(f"engine.{name}") for name in ("max_num_seqs", "max_num_batched_tokens", "max_model_len"))
     if seqs is not None:
-        derived.add("limits.seqs_minimal", seqs <= 1, "engine.max_num_seqs")
+        derived.add("limits.seqs_minimal", seqs <= 2, "engine.max_num_seqs")
     if seqs is not None and batch is not None:
         derived.add("limits.already_minimal", seqs <= 2 and batch <= 4096 and (length or 0) <= 4096, "engine.max_num_batched_tokens")
 

@@ -17,6 +17,7 @@ from bot.model import Fact, Phase, Place, Value
 _STARTING = frozenset(
     {Phase.IMPORT, Phase.CONFIG, Phase.DEVICE, Phase.WEIGHTS, Phase.PROFILING, Phase.CACHE_SIZING, Phase.CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.WARMUP}
 )
+_REPLICA = "ServeReplica:"
 _ARGUMENTS = ("vllm.api_args", "vllm.nondefault_args", "vllm.engine_config", "sglang.server_args")
 
 GROUPS = ("log.", "failure.", "requests.", "sleep.", "alloc.", "stack.")
@@ -147,16 +148,22 @@ def _course(incident: Incident) -> list[Fact]:
 
 
 def _other_engine(incident: Incident) -> Event | None:
-    """What an engine of the failing one's name and another number did last before: two servers write into one log, and nothing tells of the first one's end."""
+    """What an engine of the failing one's name (or another replica of Ray Serve) and another number did last before: two servers write into one log, and
+    nothing tells of the first one's end."""
     root = incident.root
-    if root is None or root.prefix.pid is None or not root.prefix.process.startswith("EngineCore"):
+    if root is None or root.prefix.pid is None or not root.prefix.process.startswith(("EngineCore", _REPLICA)):
         return None
     others = [
         event
         for event in incident.events
-        if event.line < root.line and event.message.role == "progress" and event.prefix.process == root.prefix.process and event.prefix.pid not in (None, root.prefix.pid)
+        if event.line < root.line and event.message.role == "progress" and _alike(event, root) and event.prefix.pid not in (None, root.prefix.pid)
     ]
     return others[-1] if others else None
+
+
+def _alike(event: Event, root: Event) -> bool:
+    """Whether both are whole servers by their names."""
+    return event.prefix.process == root.prefix.process or (event.prefix.process.startswith(_REPLICA) and root.prefix.process.startswith(_REPLICA))
 
 
 def _answered(incident: Incident) -> Event | None:
@@ -226,7 +233,7 @@ def _engine(incident: Incident) -> list[Fact]:
 
 def _requests(incident: Incident) -> list[Fact]:
     facts: list[Fact] = []
-    stats = incident.last("vllm.stats")
+    stats = incident.last("vllm.load_at_failure") or incident.last("vllm.stats")
     if stats is not None:
         facts += [
             Fact(f"requests.{name}", stats.fields[field], stats.place)

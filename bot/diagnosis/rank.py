@@ -26,7 +26,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "weights_too_large": ("gpu_oom", "application_error"),
     "profile_run_peak": ("gpu_oom", "application_error"),
     "runtime_burst": ("gpu_oom", "application_error"),
-    "fragmentation": ("gpu_oom", "runtime_burst"),
+    "fragmentation": ("gpu_oom", "runtime_burst", "weights_too_large"),
     "memory_leak": ("gpu_oom", "runtime_burst", "fragmentation", "container_memory_limit", "node_out_of_memory"),
     "kv_cache_too_small": ("application_error",),
     "context_exceeds_kv_cache": ("kv_cache_too_small", "application_error"),

@@ -222,3 +222,68 @@ def test_a_second_engine_in_the_log_that_finds_nothing_left_is_kept_apart_from_t
     second = "(EngineCore_DP0 pid=4146) ERROR 01-15 06:47:41 [core.py:843] " + NO_BLOCKS
     assert remedies(diagnose({"container.log": first + second}))[0] == "isolate_gpu"
     assert remedies(diagnose({"container.log": first.replace("3052", "4146") + second}))[0] == "gpu_memory_utilization:raise"
+
+
+def serving(load: str = "") -> str:
+    return "(EngineCore pid=22) ERROR 04-19 12:21:04 [core.py:1110] EngineCore encountered a fatal error.\n" + load
+
+
+@pytest.mark.parametrize(("running", "offered"), [(1, False), (40, True)])
+def test_fewer_requests_at_once_are_no_remedy_for_a_single_one(running: int, offered: bool) -> None:
+    load = f"(EngineCore pid=22) ERROR 04-19 12:21:04 [dump_input.py:81] Dumping scheduler stats: SchedulerStats(num_running_reqs={running}, num_waiting_reqs=0, kv_cache_usage=0.11)\n"
+    found = diagnose({"container.log": serving(load) + oom()})
+    assert found.cause == "runtime_burst"
+    assert ("max_num_seqs:lower" in remedies(found)) is offered
+
+
+@pytest.mark.parametrize(("idle", "cause"), [("236.10 MiB", "runtime_burst"), ("3.10 GiB", "fragmentation")])
+def test_scraps_that_happen_to_cover_a_small_request_are_no_fragmentation(idle: str, cause: str) -> None:
+    text = oom(wanted="136.00 MiB", total="23.56 GiB", free="70.94 MiB", own="23.49 GiB", held="20.10 GiB", idle=idle)
+    assert diagnose({"container.log": serving() + text}).cause == cause
+
+
+@pytest.mark.parametrize(("idle", "cause", "first"), [("9.31 GiB", "fragmentation", "expandable_segments:enable"), ("0.31 GiB", "weights_too_large", "quantization:enable")])
+def test_pieces_that_the_conversion_of_weights_leaves_are_fragmentation(idle: str, cause: str, first: str) -> None:
+    text = oom(wanted="530.00 MiB", total="79.19 GiB", free="402.25 MiB", own="78.80 GiB", held="68.42 GiB", idle=idle)
+    found = diagnose({"container.log": frame("vllm/model_executor/layers/quantization/mxfp4.py", "process_weights_after_loading") + text})
+    assert (found.cause, remedies(found)[0]) == (cause, first)
+
+
+EXCEEDS = (
+    "ValueError: To serve at least one request with the models's max seq len (40960), (4.38 GiB KV cache is needed, which is larger than the available KV cache "
+    "memory (4.00 GiB). Based on the available memory, the estimated maximum model length is 37376. Try increasing `gpu_memory_utilization`.\n"
+)
+ON_CPU = "WARNING 11-18 13:43:31 [cpu.py:151] Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU backend is not set, using 4 by default.\n"
+
+
+def test_a_context_on_the_cpu_is_not_spread_over_cards() -> None:
+    on_cpu, on_card = diagnose({"container.log": ON_CPU + EXCEEDS}), diagnose({"container.log": EXCEEDS})
+    assert on_cpu.cause == on_card.cause == "context_exceeds_kv_cache"
+    assert remedies(on_cpu)[:2] == ["max_model_len:lower", "kv_cache_memory_bytes:set"]
+    assert "tensor_parallel_size:raise" not in remedies(on_cpu)
+    assert "tensor_parallel_size:raise" in remedies(on_card)
+
+
+def test_a_share_of_the_hosts_memory_that_is_not_free_is_lowered() -> None:
+    found = diagnose({"container.log": "ValueError: Available memory on node 0 (20.1/62.8 GiB) on startup is less than desired CPU memory utilization (0.92, 57.8 GiB).\n"})
+    assert (found.cause, remedies(found)[0]) == ("free_memory_below_request", "gpu_memory_utilization:lower")
+
+
+def test_a_trainer_that_holds_the_rest_of_the_card_is_not_ended() -> None:
+    line = "(TaskRunner pid=16351) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 768.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which 402.50 MiB is free. Including non-PyTorch memory, this process has 50.02 GiB memory in use. Of the allocated memory 49.30 GiB is allocated by PyTorch, and 31.90 MiB is reserved by PyTorch but unallocated.\n"
+    assert remedies(diagnose({"container.log": line}))[0] == "isolate_gpu"
+    assert remedies(diagnose({"container.log": line.replace("TaskRunner", "Worker_TP0")}))[0] == "free_gpu_process"
+
+
+def test_a_library_that_fails_inside_is_no_fault_of_the_application() -> None:
+    found = diagnose({"container.log": frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + "RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasCreate(handle)`\n"})
+    assert (found.cause, remedies(found)[0]) == ("gpu_fault", "driver:change")
+
+
+def test_host_memory_that_was_lent_to_the_card_is_taken_back_where_it_ended_the_container() -> None:
+    kill = "Memory cgroup out of memory: Killed process 4711 (VLLM::EngineCor) total-vm:90000000kB, anon-rss:64000000kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:9000kB oom_score_adj:-997\n"
+    kernel = "[ 100.000000] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/kubepods/pod1/c1,task_memcg=/kubepods/pod1/c1,task=VLLM::EngineCor,pid=4711,uid=0\n[ 100.000001] "
+    found = diagnose({"kernel.log": kernel + kill, "args.txt": "vllm serve /m --cpu-offload-gb 40\n"})
+    without = diagnose({"kernel.log": kernel + kill, "args.txt": "vllm serve /m\n"})
+    assert "cpu_offload:lower" in remedies(found)
+    assert "cpu_offload:lower" not in remedies(without)
