@@ -269,6 +269,7 @@ class Bound:
     values: Mapping[str, Any] = field(default_factory=dict)  # JSON pointer -> value before; a missing path is absent here
     template: str = "/spec/template"  # JSON pointer of what template_sha256 is of
     container: str = ""  # JSON pointer of the server's container ("" in plans of older versions)
+    shown: str = ""  # that template as YAML without secrets, only to show what somebody else changed in it; no part of the digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,23 @@ Status, replicas and metadata may move: a crash-looping workload's resourceVersi
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
 from typing import Any, cast
 
 from bot.errors import Conflict
 from bot.model import Bound, Difference, ObjectRef, Remediation, Step, StepKind
 from bot.ports import ClusterReader, ClusterWriter, Json
 from bot.redact import redact
-from bot.remediation.canonical import template_sha256
+from bot.remediation.canonical import approved_part, template_sha256
 from bot.remediation.change import Edit
-from bot.remediation.paste import COMMAND_LINE, REDACTED, masked
+from bot.remediation.paste import COMMAND_LINE, REDACTED, dump, masked
 from bot.remediation.pointer import MISSING, child, get, split
 from bot.remediation.workload import TEMPLATE, Workload, metadata
 
 OPERATION = "oombot.io/operation"
 FIELD_MANAGER = "oombot"
+LONGEST_TEMPLATE = 20_000  # characters
+VARIABLES = "environment_vars"  # of an endpoint's served entity: name -> value
 
 
 class Changed(Conflict):
@@ -46,7 +49,15 @@ def bind(workload: Workload, edits: Iterable[Edit], cluster_uid: str) -> Bound:
         dict(sorted(values.items())),
         workload.shape.template,
         workload.container_pointer,
+        _text_of(get(workload.body, workload.shape.template)),
     )
+
+
+def _text_of(template: Any) -> str:
+    """A template for people; "" where it is too long to be kept with a plan."""
+    part = approved_part(template)
+    text = dump(_without_values(part)) if part is not None else ""
+    return text if len(text) <= LONGEST_TEMPLATE else ""
 
 
 def _settings(workload: Workload) -> Iterator[tuple[str, Any]]:
@@ -111,10 +122,31 @@ def compare(bound: Bound, live: Mapping[str, Any]) -> tuple[Difference, ...]:
 
 def template_difference(bound: Bound, template_of: Mapping[str, Any], live: Mapping[str, Any]) -> tuple[Difference, ...]:
     """A difference somewhere in the pod template that is not among the bound values."""
-    now = template_sha256(get(template_of, bound.template))
+    template = get(template_of, bound.template)
+    now = template_sha256(template)
     if now == bound.template_sha256:
         return ()
-    return (Difference(bound.template, f"sha256:{bound.template_sha256[:12]}", f"sha256:{now[:12]}", who(live, bound.template, whole=True)),)
+    before, after = _lines_apart(bound.shown, _text_of(template))
+    if not before and not after:  # nothing that may be shown: a secret, or too much
+        before, after = f"sha256:{bound.template_sha256[:12]}", f"sha256:{now[:12]}"
+    return (Difference(bound.template, before or None, after or None, who(live, bound.template, whole=True)),)
+
+
+def _without_values(tree: Any) -> Any:
+    """The values of variables covered: any may be a secret, and none is needed to say that a variable was added or taken away."""
+    if isinstance(tree, Mapping):
+        variable = "name" in tree and "value" in tree
+        covered = {key: dict.fromkeys(item, "(not shown)") for key, item in tree.items() if key == VARIABLES and isinstance(item, Mapping)}
+        return {key: "(not shown)" if variable and key == "value" else covered.get(key) or _without_values(item) for key, item in tree.items()}
+    return [_without_values(item) for item in tree] if isinstance(tree, list) else tree
+
+
+def _lines_apart(before: str, after: str) -> tuple[str, str]:
+    """The lines that are in one of two texts alone; both empty where one of the texts is not known."""
+    if not before or not after:
+        return "", ""
+    lines = [line for line in list(unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))[2:] if not line.startswith("@@")]
+    return "\n".join(line[1:] for line in lines if line[0] == "-"), "\n".join(line[1:] for line in lines if line[0] == "+")
 
 
 def difference(pointer: str, before: Any, live: Mapping[str, Any]) -> Difference:

@@ -44,7 +44,7 @@ def sha256(value: Any) -> str:
 def digest_of(remediation: Remediation) -> str:
     """The digest of a plan; equals `remediation.digest` unless somebody altered the plan."""
     content = plain(remediation)
-    del content["id"], content["digest"]
+    del content["id"], content["digest"], content["bound"]["shown"]
     return sha256(_without_times(content))
 
 
@@ -52,14 +52,19 @@ COUNTS = ("replicas", "minReplicas", "maxReplicas")  # scaling changes nothing t
 
 
 def template_sha256(template: Any) -> str:
-    """The digest of a pod template, without the time of its last restart: a restart by somebody else changes nothing that was approved."""
+    """The digest of a pod template, without what changes nothing that was approved (`approved_part`)."""
+    return sha256(approved_part(template))
+
+
+def approved_part(template: Any) -> Any:
+    """A pod template without the time of its last restart: a restart by somebody else changes nothing that was approved. None when it is no template."""
     if not isinstance(template, Mapping):
-        return sha256(None)
+        return None
     template = {key: value for key, value in template.items() if key not in COUNTS}
     meta = dict(template.get("metadata") or {})
     annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != RESTARTED_AT}
     rest = {key: value for key, value in meta.items() if key != "annotations" and value is not None}
-    return sha256({**template, "metadata": {**rest, "annotations": annotations} if annotations else rest})
+    return {**template, "metadata": {**rest, "annotations": annotations} if annotations else rest}
 
 
 def _without_times(value: Any) -> Any:

@@ -229,10 +229,10 @@ def _differences(page: Page, differences: tuple[Difference, ...]) -> list[Block]
     blocks, was = [kit.section(page.say("differences"))], _before_the_bot(page.case)
     for each in differences[:_DIFFERENCES]:
         who = page.say("difference", path=wording.path_of(each.path, page.language), by=each.who)
-        lines = [f"- {_value(each.before)}", f"+ {_value(each.now)}"]
+        lines = [*_lines("-", each.before), *_lines("+", each.now)]
         if each.path in was:  # three-way: what there was, what the bot made of it, what somebody made of that
             lines = [f"{page.label(name)}: {_value(value)}" for name, value in (("was", was[each.path]), ("set_to", each.before), ("is_now", each.now))]
-        blocks += [kit.section(who), *kit.rich([kit.preformatted("\n".join(lines), 700)])]
+        blocks += [kit.section(who), *kit.rich([kit.preformatted("\n".join(lines), 1200)])]
     return blocks
 
 
@@ -241,6 +241,12 @@ def _before_the_bot(case: Case) -> Mapping[str, Any]:
     wrote = started(case)
     after_a_write = case.trouble is None or case.trouble.key in ("changed_since", "reverted")
     return wrote.remediation.before if wrote is not None and after_a_write else {}
+
+
+def _lines(sign: str, value: Any) -> list[str]:
+    """A value as lines of a difference; what is not there has none."""
+    text = value if isinstance(value, str) else _value(value)
+    return [f"{sign} {line}" for line in text.splitlines()] if value is not None else []
 
 
 def _value(value: Any) -> str:

@@ -15,7 +15,10 @@ from handlers.slack import kit
 def say(words: Words, language: str) -> str:
     """The message, escaped."""
     catalogue = messages.of_the_bot(kit.escape)
-    return catalogue.say(words.key, language, **{name: _meant(name, value, language) for name, value in words.parameters.items()})
+    parameters = {name: _meant(name, value, language) for name, value in words.parameters.items()}
+    if words.key == "already_decided":  # what they pressed, by the name of its button
+        parameters["what"] = _named(words.parameters.get("what", ""), language)
+    return catalogue.say(words.key, language, **parameters)
 
 
 def _meant(name: str, value: str, language: str) -> str:

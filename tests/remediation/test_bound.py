@@ -1,10 +1,12 @@
 """What a difference says, and whom it names."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.remediation.bound import compare, who
+from bot.remediation.canonical import digest_of
 from tests.remediation.plans import planned
 from tests.remediation.shelf import container, deployment_shelf, workload
 
@@ -72,3 +74,48 @@ def test_a_container_that_was_removed_is_a_difference() -> None:
     bound = planned(shelf).bound
     shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"].update(containers=[]))
     assert {one.now for one in compare(bound, shelf.seen("Deployment", "chat"))} == {None}
+
+
+def changed_in_the_template(change: Any, env: list[dict[str, str]] | None = None) -> Any:
+    """What is found after somebody changed the server's container where no value is bound."""
+    shelf = deployment_shelf(gpus=2, body=workload(containers=[container(env=env or [])]))
+    bound = planned(shelf).bound
+    shelf.edit("Deployment", "chat", lambda body: change(body["spec"]["template"]["spec"]["containers"][0]))
+    (found,) = compare(bound, shelf.seen("Deployment", "chat"))
+    return found
+
+
+def test_an_argument_that_was_added_is_shown_as_its_line() -> None:
+    found = changed_in_the_template(lambda server: server["args"].append("--max-num-seqs=64"))
+    assert (found.path, found.before) == ("/spec/template", None)
+    assert found.now.strip() == "- --max-num-seqs=64"
+
+
+def test_another_probe_is_shown_as_its_lines() -> None:
+    found = changed_in_the_template(lambda server: server.update(livenessProbe={"periodSeconds": 5}))
+    assert [line.strip() for line in found.now.splitlines()] == ["livenessProbe:", "periodSeconds: 5"]
+
+
+@pytest.mark.parametrize("added", [["--api-key=hunter2"], ["--api-key", "hunter2"], ["--hf-token", "hunter2"]])
+def test_a_secret_that_was_added_is_not_shown(added: list[str]) -> None:
+    assert "hunter2" not in repr(changed_in_the_template(lambda server: server["args"].extend(added)))
+
+
+def test_the_value_of_a_variable_is_never_shown_but_that_one_was_added_is() -> None:
+    env = [{"name": "DB", "value": "swordfish"}]
+    changed = changed_in_the_template(lambda server: server["env"][0].update(value="hunter2"), env)
+    assert (changed.before.startswith("sha256:"), changed.now.startswith("sha256:")) == (True, True)
+    added = changed_in_the_template(lambda server: server["env"].append({"name": "CACHE", "value": "hunter2"}), env)
+    assert "name: CACHE" in added.now
+    assert "hunter2" not in repr(added)
+
+
+def test_a_plan_of_an_older_version_or_with_a_huge_template_says_by_digest_that_it_differs() -> None:
+    shelf = deployment_shelf(gpus=2)
+    plan = planned(shelf)
+    assert digest_of(replace(plan, bound=replace(plan.bound, shown=""))) == plan.digest
+    shelf.edit("Deployment", "chat", lambda body: body["spec"]["template"]["spec"]["containers"][0]["args"].append("--max-num-seqs=64"))
+    (found,) = compare(replace(plan.bound, shown=""), shelf.seen("Deployment", "chat"))
+    assert found.before.startswith("sha256:")
+    huge = deployment_shelf(gpus=2, body=workload(containers=[container(args=["--model=llama", "--max-model-len=131072", "x" * 30_000])]))
+    assert planned(huge).bound.shown == ""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bot.errors import Conflict
 from bot.model import Difference, Rollout, State
-from tests.walk.slack_stage import SlackStage
+from tests.walk.slack_stage import SlackStage, buttons
 from tests.walk.world import SmallWorld
 
 HALF = Rollout(2, 1, 1, False, stuck="unschedulable", detail="0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
@@ -148,3 +148,25 @@ def test_a_first_step_that_was_refused_does_not_stay_shown_as_being_written(work
     outcome = next(each for each in stage.thread() if "*Not carried out.*" in each and "Preview" not in each)
     assert "*Not carried out.* Step 1 was not carried out: a test does not hold" in outcome
     assert "Writing" not in "\n".join(stage.thread())
+
+
+def test_of_two_who_click_at_once_one_wins_and_the_other_reads_who_was_first_and_with_what(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    message = next(each for each in stage.slack.messages("C01ONCALL") if "[Approve]" in each.shown)
+    for who in ("Wei", "Jo"):  # both are delivered before either is looked at
+        stage.slack.click(who, "C01ONCALL", message.ts, "Approve")
+    stage.queue.run_due()
+    assert (stage.case.state, stage.world.writes) == (State.VERIFIED, ["apply:0"])
+    assert stage.told("Jo") == "<@U03WEI> was first at <!date^1796032800^{time}|10:00 UTC> (Approve); state: approved. Your click changed nothing."
+
+
+def test_a_click_on_what_was_decided_long_ago_reads_the_same_in_chinese(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    message = next(each for each in stage.slack.messages("C01ONCALL") if "[Approve]" in each.shown)
+    button = next(each for each in buttons(message) if each["text"]["text"] == "Approve")
+    stage.click("Wei", "approve")
+    stage.slack.press(stage.slack.workspace.person("Wei"), stage.slack.workspace.channel("C01ONCALL"), message, button)
+    stage.queue.run_due()
+    assert stage.told("Wei") == "<@U03WEI> 已于 <!date^1796032800^{time}|10:00 UTC> 先行处理（批准）；状态：已验证。你的点击没有生效。"
