@@ -61,6 +61,7 @@ TABLE: tuple[Allowed, ...] = (
     Allowed(S.VERIFYING, S.NOT_VERIFIABLE, "bot", "what would show it cannot be read"),
     Allowed(S.VERIFYING, S.UNDONE, "bot", "an undo: what was before is back"),
     Allowed(S.STUCK, S.WATCHING, "person", "Wait"),
+    Allowed(S.STUCK, S.EXECUTING, "person", "Go on, where it stopped between two steps"),
     Allowed(S.STUCK, S.PLANNING, "person", "Undo"),
     Allowed(S.STUCK, S.LEFT, "person or time", "Leave as it is, or nobody decided"),
     Allowed(S.VERIFIED, S.PLANNING, "person", "Undo"),

@@ -27,6 +27,13 @@ def undoable(case: Case) -> Operation | None:
     return change
 
 
+def goes_on(operation: Operation | None) -> bool:
+    """Whether it stopped between two steps, so that "wait" means to send the rest: waiting alone would change nothing."""
+    if operation is None or operation.next_step >= len(operation.remediation.steps):
+        return False
+    return not operation.remediation.steps[operation.next_step].after_rollout
+
+
 def taken_back(case: Case) -> Operation | None:
     """The newest change that wrote something: what an undo, begun or not, is of."""
     return next((one for one in reversed(_begun(case)) if one.remediation.direction == "apply"), None)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.cases.approval import ChangedMeanwhile, check_click, differences_of
-from bot.cases.buttons import with_buttons
+from bot.cases.buttons import goes_on, with_buttons
 from bot.cases.changed import voids
 from bot.cases.desk import Desk, new_id
 from bot.cases.ending import back
@@ -239,6 +239,9 @@ def _reject(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
 
 def _wait(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     desk.policy.check_place(pressed.conversation)
+    if goes_on(case.operation):
+        _go_on(desk, case, button, pressed)
+        return
     now = desk.clock.now()
     desk.note("waits", case, who=pressed.actor.id)
 
@@ -250,6 +253,25 @@ def _wait(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
 
     _decide(desk, case, button, pressed, decide)
     desk.put("watch", case.id)
+
+
+def _go_on(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
+    """The rest of what was approved is sent when an approver says so: the approval itself may be hours old."""
+    operation = case.operation
+    if operation is None or not desk.is_approver(pressed.actor.id, operation.remediation):
+        plan = operation.remediation if operation else None
+        raise Refused("not_approver", {"who": ", ".join(desk.policy.named_approvers(plan.target, plan.action)) if plan else ""})
+    desk.policy.check_frozen(desk.frozen())
+    desk.check_when(operation.remediation)
+    desk.note("goes_on", case, who=pressed.actor.id, operation=operation.id, step=operation.next_step)
+
+    def decide(newest: Case) -> Case:
+        if not goes_on(newest.operation):
+            raise Refused("not_now", {"state": newest.state.value, "wanted": "wait"})
+        return replace(move(newest, State.EXECUTING, pressed.actor.id, "go_on", desk.clock.now()), buttons=(), trouble=None)
+
+    if _decide(desk, case, button, pressed, decide).state is State.EXECUTING:
+        desk.put("execute", case.id)
 
 
 def _leave(desk: Desk, case: Case, button: Button, pressed: Press) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bot.cases.buttons import goes_on
 from bot.model import Button, Case, Text, Words
 from handlers import messages
 from handlers.messages import Trusted
@@ -23,13 +24,14 @@ class Page:
     language: str
     approvers: tuple[str, ...] = ()
     second_person: bool = True
+    command: str = "/oom"
 
     def say(self, key: str, **parameters: object) -> str:
         return messages.of_the_bot(kit.escape).say(key, self.language, **parameters)
 
     def words(self, words: Words) -> Trusted:
         """A message of the use-cases, with mentions and times."""
-        return Trusted(wording.say(words, self.language))
+        return Trusted(wording.say(words, self.language, self.command))
 
     def reason(self, words: Words) -> Trusted:
         """The same behind "Not carried out.": without "Refused:" and "Nothing was done.", which that says."""
@@ -75,7 +77,8 @@ class Page:
         verb = BY_NAME if button.verb == "approve" and operation is not None and operation.must_type else button.verb
         action_id = f"{ACTION}.{verb}.{button.id}"[:255]
         rest = button.verb == "undo" and operation is not None and operation.remediation.direction == "undo"  # of an undo that stopped half-way
-        words = text or self.label("button_undo_rest" if rest else f"button_{button.verb}")
+        on = button.verb == "wait" and goes_on(operation)
+        words = text or self.label("button_undo_rest" if rest else "button_go_on" if on else f"button_{button.verb}")
         if verb in ASKS_BACK:
             return kit.button(f"{words}...", action_id, button.id, style=_STYLES.get(button.verb, ""))
         return kit.button(words, action_id, button.id, style=_STYLES.get(button.verb, ""), confirm=self._confirm(button))

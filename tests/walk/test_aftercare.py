@@ -204,14 +204,47 @@ def test_an_undo_that_stops_half_way_can_be_undone_for_the_rest(tmp_path: Path, 
     assert stage.click(WEI, case, "approve").state is State.UNDONE
 
 
-def test_an_undo_that_stops_half_way_goes_on_where_somebody_presses_wait(tmp_path: Path) -> None:
+def test_an_undo_that_stops_half_way_goes_on_when_an_approver_says_so(tmp_path: Path) -> None:
     stage = Stage(tmp_path, world=SmallWorld(steps=3))
     case = stage.click(JO, stage.approved(), "undo")
     stage.world.on_call = freezer(stage, 1)
     case = stage.click(WEI, case, "approve")
+    assert "Go on" in said(stage, case)
+    assert "继续执行" in said(stage, case, "zh")
     stage.cases.freeze(WEI, False, OPS)
     assert stage.click(LI, case, "wait").state is State.UNDONE
     assert stage.world.writes[3:] == ["undo:0", "undo:1", "undo:2"]
+
+
+@pytest.mark.parametrize("rollout", [DONE, Rollout(1, 1, 0, done=False, stuck="crash_looping")])
+def test_a_change_that_stopped_half_way_goes_on_with_its_steps_whatever_the_pods_do(tmp_path: Path, rollout: Rollout) -> None:
+    """Waiting for the pods would end it: they crash on, as long as the last patch was not sent."""
+    stage, case = half_way(tmp_path, 1)
+    stage.world.rollout = rollout
+    stage.click(LI, case, "wait")
+    assert stage.world.writes == ["apply:0", "apply:1", "apply:2"]
+    assert stage.events("goes_on")[0] == {**stage.events("goes_on")[0], "who": "ULI", "step": 1}
+
+
+def test_only_an_approver_lets_the_rest_be_sent_and_not_while_all_is_frozen(tmp_path: Path) -> None:
+    stage, case = half_way(tmp_path, 1)
+    stage.people.groups["SONCALL"] -= {"UANA"}
+    assert stage.click(ANA, case, "wait").state is State.STUCK
+    stage.cases.freeze(WEI, True, OPS)
+    assert stage.click(LI, case, "wait").state is State.STUCK
+    assert (stage.chat.told(ANA)[-1], stage.chat.told(LI)[-1]) == ("not_approver", "frozen")
+    assert stage.world.writes == ["apply:0"]
+
+
+def test_a_rollout_that_is_only_waited_for_needs_no_approver(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=2, after_rollout=1))
+    stage.world.rollout = Rollout(1, 1, 0, done=False, stuck="unschedulable", detail="no GPU")
+    case = stage.later(stage.approved(), seconds=20)
+    assert (case.state, "Go on" in said(stage, case)) == (State.STUCK, False)
+    stage.people.groups["SONCALL"] -= {"UANA"}
+    stage.world.rollout = DONE
+    stage.click(ANA, case, "wait")
+    assert stage.world.writes == ["apply:0", "apply:1"]
 
 
 def test_an_undo_that_stopped_half_way_and_was_left_can_be_ended_later(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_what_does_not_fit_is_said_to_be_left_out() -> None:
 
 def test_buttons_survive_when_a_message_is_cut() -> None:
     made = huge()
-    assert {"Wait", "Undo", "Leave as it is"} <= set(buttons(made, "outcome:op-1"))
+    assert {"Go on", "Undo", "Leave as it is"} <= set(buttons(made, "outcome:op-1"))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
