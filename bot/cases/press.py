@@ -263,6 +263,12 @@ def _go_on(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
         raise Refused("not_approver", {"who": ", ".join(desk.policy.named_approvers(plan.target, plan.action)) if plan else ""})
     desk.policy.check_frozen(desk.frozen())
     desk.check_when(operation.remediation)
+    changed = desk.engine.standing(operation, desk.reader(operation.remediation.target))
+    if changed:  # the rest was made for what the first steps left there
+        why = Words("reverted", {"by": changed[0].who, "path": changed[0].path})
+        desk.note("reverted", case, operation=operation.id, differences=[[one.path, one.before, one.now, one.who] for one in changed])
+        _decide(desk, case, button, pressed, lambda now: with_buttons(replace(now, trouble=why, differences=changed, handout=None, notes=now.notes + 1)))
+        return
     desk.note("goes_on", case, who=pressed.actor.id, operation=operation.id, step=operation.next_step)
 
     def decide(newest: Case) -> Case:

@@ -236,6 +236,15 @@ def test_only_an_approver_lets_the_rest_be_sent_and_not_while_all_is_frozen(tmp_
     assert stage.world.writes == ["apply:0"]
 
 
+def test_the_rest_is_not_sent_over_what_somebody_changed_of_the_first_half(tmp_path: Path) -> None:
+    stage, case = half_way(tmp_path, 1)
+    stage.world.reverted = ARGO
+    case = stage.click(LI, case, "wait")
+    assert (case.state, case.trouble and case.trouble.key, case.differences) == (State.STUCK, "reverted", ARGO)
+    assert {"wait", "undo", "leave"} <= {button.verb for button in case.buttons}
+    assert stage.world.writes == ["apply:0"]
+
+
 def test_a_rollout_that_is_only_waited_for_needs_no_approver(tmp_path: Path) -> None:
     stage = Stage(tmp_path, world=SmallWorld(steps=2, after_rollout=1))
     stage.world.rollout = Rollout(1, 1, 0, done=False, stuck="unschedulable", detail="no GPU")
