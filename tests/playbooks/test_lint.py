@@ -84,6 +84,7 @@ def test_a_wrong_message_is_named_with_its_line(root: Path, old: str, new: str, 
     [
         ("cause: gpu_oom", "cause: gremlins", 1, "no cause"),
         ("cause: gpu_oom", "cause: weights_too_large", 1, "folder"),
+        ("remedies: [restart]", "quotes: [engine.block_size]\nremedies: [restart]", 5, "no sentence says what"),
         ("failure.kind: {equals: test}\nremedies", "failure.knid: {equals: test}\nremedies", 4, "no fact"),
         ("{equals: test}\nremedies", "{equal: test}\nremedies", 4, "seven predicates"),
         ("[restart]", "[reboot]", 5, "no remedy"),
