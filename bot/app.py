@@ -192,7 +192,7 @@ class Application:
             raise BadSettings([f"slack.bot_token: {wrong} (asked whose it is; slack.home_team set by hand spares the question)"]) from wrong
         people = SlackPeople(client, home)
         chat = SlackChat(
-            client, people, language=self.settings.language, approvers=self.policy.named_approvers, second_person=self.policy.needs_second_person
+            client, people, language=self.settings.language, approvers=self.policy.named_approvers, second_person=self.policy.needs_second_person, command=slack.command,
         )
         return _Slack(chat, people, client)
 

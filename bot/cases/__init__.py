@@ -70,7 +70,7 @@ DUE = {
     State.VERIFYING: "verify",
 }
 WATCH_ATTEMPTS = 40  # a cluster that does not answer for a while must not end a watch
-LOOK_BACK = 500  # Cases among which the last ones of somebody are looked for
+LOOK_BACK = 100  # Cases among which the last ones of somebody are looked for
 CHAT_ATTEMPTS = 200  # with pauses of up to a minute: some three hours
 
 

@@ -14,9 +14,9 @@ from handlers.slack.kit import Block
 from handlers.slack.page import Page
 
 
-def message(case: Case, purpose: str, language: str, approvers: tuple[str, ...] = (), *, second_person: bool = True) -> tuple[str, list[Block]]:
+def message(case: Case, purpose: str, language: str, approvers: tuple[str, ...] = (), *, second_person: bool = True, command: str = "/oom") -> tuple[str, list[Block]]:
     """The fallback text (for notifications) and the blocks. `approvers`: ids of groups and people who may approve. Raises ValueError for an unknown purpose."""
-    page = Page(case, language, approvers, second_person)
+    page = Page(case, language, approvers, second_person, command)
     kind, _, name = purpose.partition(":")
     if kind == "top":
         blocks = diagnosis_blocks.top(page)

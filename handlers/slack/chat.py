@@ -30,8 +30,9 @@ class SlackChat:
     def __init__(
         self, client: WebClient, people: SlackPeople, *, language: str = "auto",
         approvers: Callable[[Target, str | None], tuple[str, ...]] = lambda _target, _action: (), second_person: Callable[[Operation], bool] = lambda _: True,
+        command: str = "/oom",
     ) -> None:  # fmt: skip
-        self._client, self._people, self._home = client, people, ""
+        self._client, self._people, self._home, self._command = client, people, "", command
         self._language, self._approvers, self._second_person = language, approvers, second_person
 
     # ------------------------------------------------------------ the port
@@ -60,7 +61,7 @@ class SlackChat:
 
     def whisper(self, actor: Actor, conversation: Conversation, words: Words) -> None:
         """An ephemeral message. Slack does not promise to show it."""
-        self.tell(actor.id, conversation, wording.say(words, self.language_of(actor.id)))
+        self.tell(actor.id, conversation, wording.say(words, self.language_of(actor.id), self._command))
 
     # ------------------------------------------------------------ for the listeners
 
@@ -119,7 +120,7 @@ class SlackChat:
         action = case.operation.remediation.action if case.operation else None
         approvers = self._approvers(case.target, action) if case.target else ()
         second = case.operation is None or self._second_person(case.operation)
-        text, made = blocks.message(case, purpose, self._language_of(case), approvers, second_person=second)
+        text, made = blocks.message(case, purpose, self._language_of(case), approvers, second_person=second, command=self._command)
         return {"text": text, "blocks": made, "metadata": {"event_type": EVENT, "event_payload": {"case": case.id, "purpose": purpose}}}
 
     def _language_of(self, case: Case) -> str:

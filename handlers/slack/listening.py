@@ -58,7 +58,7 @@ class Listening:
         if isinstance(error, Misunderstood):
             return wording.say(error.words, self.chat.language_of(actor.id))
         if isinstance(error, Refused):
-            return wording.say(Words(error.key, error.parameters), self.chat.language_of(actor.id))
+            return wording.say(Words(error.key, error.parameters), self.chat.language_of(actor.id), self.command)
         if isinstance(error, UserError):
             return self.say(actor, "wrong_input", what=str(error))
         if isinstance(error, (WorldError, StoreError)):

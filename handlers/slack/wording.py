@@ -12,13 +12,13 @@ from handlers.messages import Trusted
 from handlers.slack import kit
 
 
-def say(words: Words, language: str) -> str:
-    """The message, escaped."""
+def say(words: Words, language: str, command: str = "/oom") -> str:
+    """The message, escaped. `command` is what the slash command is called here."""
     catalogue = messages.of_the_bot(kit.escape)
     parameters = {name: _meant(name, value, language) for name, value in words.parameters.items()}
     if words.key == "already_decided":  # what they pressed, by the name of its button
         parameters["what"] = _named(words.parameters.get("what", ""), language)
-    return catalogue.say(words.key, language, **parameters)
+    return catalogue.say(words.key, language, **{"command": command, **parameters})
 
 
 def _meant(name: str, value: str, language: str) -> str:

@@ -32,3 +32,9 @@ def test_a_who_that_is_no_id_is_text(who: str) -> None:
 @pytest.mark.parametrize("at", ["soon", "2026-11-30", "2026-11-30T10:42:00", "<!channel>"])
 def test_a_time_that_is_none_is_text(at: str) -> None:
     assert "<" not in wording.say(Words("expired", {"at": at}), "en")
+
+
+def test_the_command_is_called_as_the_settings_call_it() -> None:
+    frozen = Words("frozen", {"who": "U01ANA", "at": "2026-11-30T10:00:00+00:00"})
+    assert "with `/oom-staging unfreeze`." in wording.say(frozen, "en", "/oom-staging")
+    assert "可用 `/oom unfreeze` 解除" in wording.say(frozen, "zh")
