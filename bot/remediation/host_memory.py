@@ -3,7 +3,7 @@
 Sentences only; sizes are chosen by the diagnosis, and a node is chosen by the scheduler.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -80,9 +80,9 @@ def _on_node(workload: Workload, after: Mapping[str, Any], new: int, node: str, 
     allocatable = _bytes(((body.get("status") or {}).get("allocatable") or {}).get("memory"))
     if allocatable is None:
         return ()
-    own, others = _requests(workload, after, pods)
-    left = allocatable - others - own
-    beyond = new - own
+    count, own, others = _requests(workload, after, pods)
+    left = allocatable - others - count * own
+    beyond = count * (new - own)
     if beyond <= left:
         return (Text(
             f"Node {node}: {show(max(0, left))} of {show(allocatable)} are asked for by nobody, enough for what it may use beyond its request.",
@@ -94,16 +94,14 @@ def _on_node(workload: Workload, after: Mapping[str, Any], new: int, node: str, 
     ),)  # fmt: skip
 
 
-def _requests(workload: Workload, after: Mapping[str, Any], pods: list[Json] | Any) -> tuple[int, int]:
-    """What the workload's pod asks for after the change, and what all other pods of the node ask for."""
+def _requests(workload: Workload, after: Mapping[str, Any], pods: Sequence[Json]) -> tuple[int, int, int]:
+    """How many of the workload's pods the node has (or will have: one), what each asks for after the change, and what all other pods there ask for."""
     spec = Workload(workload.ref, dict(after), workload.index, workload.shape).pod_spec
     own = capacity.requests(spec).get("memory", Decimal(0))
     labels = ((workload.template.get("metadata") or {}).get("labels") or {}).items()
-    others = [
-        pod for pod in pods
-        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") and not (labels and labels <= (metadata(pod).get("labels") or {}).items())
-    ]  # fmt: skip
-    return int(own), int(sum((capacity.requests(pod["spec"]).get("memory", Decimal(0)) for pod in others), Decimal(0)))
+    running = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+    others = [pod for pod in running if not (labels and labels <= (metadata(pod).get("labels") or {}).items())]
+    return max(1, len(running) - len(others)), int(own), int(sum((capacity.requests(pod["spec"]).get("memory", Decimal(0)) for pod in others), Decimal(0)))
 
 
 def _bytes(value: Any) -> int | None:

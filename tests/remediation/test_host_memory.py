@@ -57,6 +57,15 @@ def test_a_node_that_others_have_asked_for_may_run_out_itself() -> None:
     assert "only 12 GiB of 256 GiB are asked for by nobody, and it may now use 24 GiB beyond its request: if it does, the node itself can run out of memory." in said(here, None)
 
 
+def test_several_pods_of_the_workload_on_one_node_all_count() -> None:
+    here = shelf()
+    for number in range(4):
+        here.put(pod(f"chat-r1-{number}", replica_set()))
+    assert "Node gpu-1: 136 GiB of 256 GiB are asked for by nobody, enough" in said(here, None)  # five pods, 24 GiB asked for each
+    here.put(pod("chat-r1-4", replica_set()))
+    assert "only 112 GiB of 256 GiB are asked for by nobody, and it may now use 144 GiB beyond its request" in said(here, None)
+
+
 def test_a_plan_without_a_memory_limit_says_nothing_of_host_memory() -> None:
     words = said(shelf(), 32 * GIB, recommendation())
     assert "host memory" not in words
