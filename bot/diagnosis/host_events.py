@@ -47,9 +47,19 @@ def derive(facts: Facts) -> Facts:
 
 
 def _standing(events: list[Record]) -> list[Record]:
-    """Without evictions that were taken back."""
-    cancelled = max((event.number("last_at") or 0 for event in events if event.text("kind") == "taint-cancelled"), default=-1)
-    return [event for event in events if event.text("kind") != "taint-eviction" or (event.number("last_at") or 0) > cancelled]
+    """Without evictions that were taken back, and refusals of the scheduler before it found a node."""
+    over = {"taint-eviction": "taint-cancelled", "unschedulable": "scheduled", "no-scale-up": "scheduled"}
+    ended: dict[tuple[str, str], float] = {}
+    for event in events:
+        if event.text("kind") in over.values():
+            key = event.text("kind"), event.text("uid") or event.text("name")
+            ended[key] = max(ended.get(key, -1), event.number("last_at") or 0)
+
+    def stands(event: Record) -> bool:
+        end = over.get(event.text("kind"), "")
+        return (event.number("last_at") or 0) > ended.get((end, event.text("uid") or event.text("name")), -1)
+
+    return [event for event in events if event.text("kind") not in over or stands(event)]
 
 
 def _of_this_end(event: Record, facts: Facts) -> bool:

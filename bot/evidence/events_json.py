@@ -33,7 +33,7 @@ _REASONS = {
     "FailedMount": "mount", "FailedAttachVolume": "mount", "FailedCreatePodSandBox": "sandbox", "InspectFailed": "image", "RecreateGroup": "group-restart",
     "DeletedWorkerPod": "deleted", "DeletedHeadPod": "deleted", "ScalingReplicaSet": "rollout", "ContainerGCFailed": "other", "NodeNotHealthy": "node-not-ready",
     "Drain": "drain", "DrainScheduled": "drain", "ScaleDown": "drain", "SpotInterruption": "node-shutdown", "PreemptScheduled": "node-shutdown",
-    "NotTriggerScaleUp": "no-scale-up", "FailedCreate": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "XIDError": "gpu-fault",
+    "Scheduled": "scheduled", "NotTriggerScaleUp": "no-scale-up", "FailedCreate": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "XIDError": "gpu-fault",
     "KernelOops": "kernel-fault", "TaskHung": "kernel-fault", "CordonStarting": "drain", "RebalanceRecommendation": "node-shutdown",
 }  # fmt: skip
 

@@ -126,3 +126,14 @@ def test_event_of_a_replaced_pod_keeps_how_its_container_ended() -> None:
     facts = derived(events=[event("DeletedWorkerPod", text, kind="RayCluster", name="rc")])
     assert [facts.get(name) for name in ("events.replaced_end", "container.exit_code", "container.reason")] == ["137 OOMKilled", 137, "OOMKilled"]
     assert facts.get("container.memory_limit_bytes") is UNKNOWN
+
+
+def test_refusal_of_the_scheduler_before_it_found_a_node_is_over() -> None:
+    refused = event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", at="2026-01-14T09:00:00Z", of="")
+    found = event("Scheduled", "Successfully assigned llm/chat-0 to node-1", at="2026-01-14T09:00:12Z", of="")
+    assert "events.unschedulable" not in derived(events=[refused, found])
+    assert derived(events=[refused]).get("events.unschedulable") == "gpu"
+    other = {**found, "involvedObject": {"kind": "Pod", "name": "chat-1", "uid": "another"}}
+    assert derived(events=[refused, other]).get("events.unschedulable") == "gpu"
+    again = event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", at="2026-01-14T10:00:00Z", of="")
+    assert derived(events=[refused, found, again]).get("events.unschedulable") == "gpu"
