@@ -76,6 +76,13 @@ def test_wrong_usage_is_exit_2_and_says_what_is_right(words: tuple[str, ...]) ->
     assert b"oombot" in done.stderr + done.stdout
 
 
+@pytest.mark.parametrize("word", ["verify", "show", "export"])
+def test_the_folder_of_the_trail_may_be_named_before_the_word_and_behind_it(word: str, tmp_path: Path) -> None:
+    folder = ("--data-dir", str(tmp_path / "none"))
+    wanted = f"oombot: {tmp_path / 'none'}: no such folder; --data-dir or the setting data_dir names it\n".encode()
+    assert [run("audit", *words).stderr for words in ((*folder, word), (word, *folder))] == [wanted, wanted]
+
+
 @pytest.mark.parametrize("port", ["99999", "-1", "http", "8765.5"])
 def test_a_port_that_is_none_is_said_before_anything_starts(port: str) -> None:
     done = run("demo", f"--port={port}")

@@ -24,13 +24,15 @@ def main(argv: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="oombot audit", description="The audit trail: who asked, who approved, what was shown, what was sent, what came back.")
-    parser.add_argument("--config", help="settings file (default: oombot.yaml)")
-    parser.add_argument("--data-dir", help="folder of the trail (default: that of the settings)")
+    where = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)  # may stand before the word and behind it
+    for options in (parser, where):
+        options.add_argument("--config", metavar="FILE", help="settings file (default: oombot.yaml)")
+        options.add_argument("--data-dir", metavar="FOLDER", help="folder of the trail (default: that of the settings)")
     commands = parser.add_subparsers(dest="what", required=True, metavar="verify | show | export")
-    verify = commands.add_parser("verify", help="say whether it was edited, cut, truncated or rewritten, and where")
+    verify = commands.add_parser("verify", parents=[where], help="say whether it was edited, cut, truncated or rewritten, and where")
     verify.add_argument("--head", help="a head that was posted in a thread, NUMBER:HASH; the start of the hash is enough")
     for name, meaning in (("show", "the newest entries, one a line"), ("export", "all entries, for another system")):
-        command = commands.add_parser(name, help=meaning)
+        command = commands.add_parser(name, parents=[where], help=meaning)
         command.add_argument("--case", help="only this case")
         if name == "show":
             command.add_argument("--last", type=int, default=50, help="how many (default 50)")

@@ -35,6 +35,8 @@ def _turn(folder: Path, key: str, *, off: bool, only_say: bool) -> int:
 
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder; --data-dir or the setting data_dir names it")
+    if not (folder / "oombot.db").exists():  # a switch that no bot looks at would be worse than none
+        raise BadInput(f"{folder}: no bot has kept anything there (no oombot.db); --data-dir or the setting data_dir names its folder")
     store, clock = SqliteStore(Database(folder / "oombot.db")), SystemClock()
     if not only_say:
         event = switch.turn(store, clock, f"terminal:{account()}", on=not off)

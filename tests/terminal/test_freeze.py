@@ -67,3 +67,11 @@ def test_it_works_without_a_readable_key_of_the_trail(tmp_path: Path) -> None:
     (tmp_path / "audit.key").write_text("short")
     assert main(["freeze", "--data-dir", str(tmp_path)]) == 2
     assert stage.cases.status(JO, OPS).frozen is not None
+
+
+@pytest.mark.parametrize("words", [(), ("--status",), ("--off",)], ids=str)
+def test_a_folder_that_no_bot_uses_is_refused_and_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """Whoever freezes the wrong folder in a hurry must not believe that the bot has stopped."""
+    assert main(["freeze", "--data-dir", str(tmp_path), *words]) == 2
+    assert "no bot has kept anything there" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
