@@ -6,7 +6,6 @@ do with a changed template is in `rollouts.py`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bot.ports import ClusterReader, Json
 from bot.remediation.pointer import MISSING, get, join
