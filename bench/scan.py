@@ -1,4 +1,5 @@
-"""How long a 1 GiB log takes, against one grep over it, and how much memory: with one failure at its end, with a million lines that match, compressed."""
+"""How long a 1 GiB log takes, against one grep over it, and how much memory: with one failure at its end, on one processor, with a million lines that
+match, compressed. The two alternate, and the best of each is compared: others may be at work on the machine."""
 
 import os
 import shutil
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SIZE = int(os.environ.get("BENCH_LOG_BYTES", 1 << 30))
-ROUNDS = 3
+ROUNDS = 5
 GREP = ["grep", "-ciE", "oom|out of memory|nccl|killed"]
 
 _HEALTHY = (
@@ -51,10 +52,11 @@ def timed(command: list[str]) -> tuple[float, float, int]:
     return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1024 if sys.platform != "darwin" else 1)
 
 
-def compared(what: str, searching: list[str], log: Path) -> str:
-    """One line: the best of some rounds of each, one after the other."""
+def compared(what: str, searching: list[str], log: Path, before: tuple[str, ...] = ()) -> str:
+    """One line: the best of some rounds of each, one after the other. `before`: words that run a command in a certain way."""
     subprocess.run(["cat", str(log)], stdout=subprocess.DEVNULL, check=True)  # both read it from the page cache
-    rounds = [(timed(searching), timed([sys.executable, "-m", "bot", "diagnose", "--json", str(log)])) for _ in range(ROUNDS)]
+    diagnosing = [sys.executable, "-m", "bot", "diagnose", "--json", str(log)]
+    rounds = [(timed([*before, *searching]), timed([*before, *diagnosing])) for _ in range(ROUNDS)]
     theirs, ours = min(g[0] for g, _ in rounds), min(d[0] for _, d in rounds)
     work, own = min(g[1] for g, _ in rounds), min(d[1] for _, d in rounds)
     return (
@@ -73,6 +75,8 @@ def measure() -> Iterator[str]:
         write_log(log, SIZE)
         size = f"{SIZE / 2**30:.2f} GiB"
         yield compared(f"{size}, one failure", [grep, *GREP[1:], str(log)], log)
+        if pinning := shutil.which("taskset"):
+            yield compared(f"{size}, on one processor", [grep, *GREP[1:], str(log)], log, (pinning, "-c", str(min(os.sched_getaffinity(0)))))
         for tool, ending, reads in (("gzip", "gz", "zcat"), ("zstd", "zst", "zstdcat")):
             if shutil.which(tool) and shutil.which(reads):
                 packed = log.with_suffix(f".log.1.{ending}")

@@ -14,7 +14,8 @@ if TYPE_CHECKING:  # not at run time: most files are not compressed
     from bz2 import BZ2Decompressor
     from lzma import LZMADecompressor
 
-CHUNK = 256 * 2**10
+CHUNK = 256 * 2**10  # bytes of text that are read at a time
+PACKED = 16 * 2**10  # of compressed ones: where a member ends, the rest of them is copied, and a file may be nothing but empty members
 MOST = 4 * 2**30  # bytes that any file may expand to
 RATIO = 400  # beyond that, how many times its own size; a log of health checks compresses some hundred times
 _WINDOW = 2**27  # bytes that a zstd or xz file may make us keep
@@ -34,11 +35,11 @@ class _Gzip:
     def more(self, size: int) -> bytes:
         while True:
             if not self._waiting:
-                self._waiting = self._plain.read(CHUNK)
+                self._waiting = self._plain.read(PACKED)
                 if not self._waiting and not self._member.eof:
                     raise EOFError("cut off")
             if self._member.eof:
-                self._waiting = self._waiting.lstrip(b"\0") or self._plain.read(CHUNK).lstrip(b"\0")  # files may be padded with zeros
+                self._waiting = self._waiting.lstrip(b"\0") or self._plain.read(PACKED).lstrip(b"\0")  # files may be padded with zeros
                 if not self._waiting.startswith(b"\x1f\x8b"):
                     return b""
                 self._member = zlib.decompressobj(31)
@@ -50,7 +51,7 @@ class _Gzip:
             if found:
                 return found
             if self._member.eof and not self._waiting:
-                self._waiting = self._plain.read(CHUNK)
+                self._waiting = self._plain.read(PACKED)
                 if not self._waiting:
                     return b""
 
@@ -82,12 +83,12 @@ class _Members:
         while True:
             waiting = b""
             if self._member.eof:
-                waiting = self._member.unused_data.lstrip(b"\0") or self._plain.read(CHUNK).lstrip(b"\0")
+                waiting = self._member.unused_data.lstrip(b"\0") or self._plain.read(PACKED).lstrip(b"\0")
                 if not waiting:
                     return b""
                 self._member = self._begin()
             elif self._member.needs_input:
-                waiting = self._plain.read(CHUNK)
+                waiting = self._plain.read(PACKED)
                 if not waiting:
                     raise EOFError("cut off")
             try:

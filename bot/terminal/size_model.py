@@ -156,7 +156,7 @@ def _text(plan: Cards | None, weights: int, asked: _Asked) -> Text:
             f"Weights take {show(weights)}: they do not fit on cards of {show(card)} at utilisation {share:g}, whatever their number up to 64.",
             f"权重需要 {show(weights)}：在利用率 {share:g} 下，{show(card)} 的显卡即使用到 64 张也放不下。",
         )
-    cards = Text("one card", "一张") if plan.count == 1 else Text(f"{plan.count} cards (tensor parallel)", f" {plan.count} 张（张量并行）")
+    cards = Text("one card", "一张 ") if plan.count == 1 else Text(f"{plan.count} cards (tensor parallel)", f" {plan.count} 张（张量并行）")
     needed = (
         Text("what a request needs is not computed for this model: not every layer keeps the whole context", "此模型并非每层都保留全部上下文，因此不计算一个请求所需的缓存")
         if plan.needed is None
@@ -164,5 +164,5 @@ def _text(plan: Cards | None, weights: int, asked: _Asked) -> Text:
     )
     return Text(
         f"Weights take {show(weights)}. Fits on {cards.en} of {show(card)}: {show(plan.weights)} of weights and about {show(plan.available)} of cache on each; {needed.en}.",
-        f"权重需要 {show(weights)}。需要{cards.zh} {show(card)} 的显卡：每张放 {show(plan.weights)} 权重，约剩 {show(plan.available)} 缓存；{needed.zh}。",
+        f"权重需要 {show(weights)}。需要{cards.zh}{show(card)} 的显卡：每张放 {show(plan.weights)} 权重，约剩 {show(plan.available)} 缓存；{needed.zh}。",
     )

@@ -98,3 +98,18 @@ def test_a_read_gives_as_much_as_was_asked_for() -> None:
     assert stream.read(len(LOG) + 10) == LOG + LOG[:10]
     assert stream.read(-1) == LOG[10:]
     assert stream.read(5) == b""
+
+
+@pytest.mark.parametrize("empty", [gzip.compress(b""), bz2.compress(b""), lzma.compress(b"")], ids=["gzip", "bzip2", "xz"])
+def test_members_that_hold_nothing_cost_what_they_are_long(empty: bytes) -> None:
+    class Counted(io.BytesIO):
+        asked = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            assert size is not None
+            self.asked = max(self.asked, size)  # what stands behind the end of a member is copied with each
+            return super().read(size)
+
+    source = Counted(empty * 3_000)
+    assert opened(source).read() == b""
+    assert 0 < source.asked <= 16 * 2**10

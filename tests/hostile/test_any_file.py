@@ -1,7 +1,9 @@
 """Anything under any name that a bundle knows: an answer and a Gap, soon, and never an exception."""
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import random
 import socket
@@ -80,6 +82,15 @@ CONTENTS: dict[str, bytes] = {
     "zstd, cut off": zstandard.compress(LOG)[:-20],
     "zstd, its first bytes only": b"\x28\xb5\x2f\xfd",
     "zstd, damaged": zstandard.compress(LOG)[:12] + NOISE,
+    "xz": lzma.compress(LOG),
+    "xz, cut off": lzma.compress(LOG)[:-20],
+    "xz, damaged": lzma.compress(LOG)[:24] + NOISE,
+    "bzip2": bz2.compress(LOG),
+    "bzip2, cut off": bz2.compress(LOG)[:-20],
+    "bzip2, damaged": bz2.compress(LOG)[:24] + NOISE,
+    "nothing but empty gzip members": gzip.compress(b"") * 20_000,
+    "nothing but empty bzip2 members": bz2.compress(b"") * 20_000,
+    "nothing but empty xz members": lzma.compress(b"") * 10_000,
 }
 
 
