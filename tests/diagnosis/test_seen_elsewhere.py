@@ -90,6 +90,11 @@ def test_limit_of_processes_is_no_limit_of_memory() -> None:
     assert memory.cause != "application_error"
 
 
+def test_counter_of_processes_hides_no_error_of_the_server() -> None:
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB. GPU 0 has a total capacity of 22.36 GiB of which 120.88 MiB is free.\n"
+    assert diagnose({"container.log": oom, "node_readings.txt": "$ cat pids.events\nmax 3\n"}).family == "device_memory"
+
+
 LOST: dict[str, dict[str, Any]] = {
     "shut down": {"pod.json": pod([container()], [status(state=terminated(137))], status={"phase": "Failed", "reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."})},
     "unreachable": {"pod.json": pod(metadata={"deletionTimestamp": ENDED}, status={"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "Taint manager: deleting"}]})},
