@@ -106,8 +106,11 @@ def test_every_key_that_the_code_uses_has_a_message() -> None:
     assert {"not_approver", "top_summary", "input_no_target", "target_not_found"} <= set(used())
 
 
+EVERYWHERE = {"command"}  # handlers/slack/wording.py gives it with every message
+
+
 def test_no_message_needs_what_the_code_does_not_give() -> None:
-    short = {key: parameters("en", key) - given for key, given in used().items() if key in KEYS and given}
+    short = {key: parameters("en", key) - given - EVERYWHERE for key, given in used().items() if key in KEYS and given}
     assert {key: names for key, names in short.items() if names} == {}
 
 
