@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 BLOCK = 2 * 2**20  # bytes of a part
 OVERLAP = 512  # longer than any anchor; what two parts of one endless line share
-TOGETHER = 32 * 2**20  # bytes behind which two threads pay
+TOGETHER = 16 * 2**20  # bytes behind which two threads pay
 PIECE = 64 * 2**10  # bytes in which line feeds are counted at a time: what the allocator keeps at hand
 LANES = 2  # parts that are in memory at a time
 
