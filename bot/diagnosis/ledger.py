@@ -173,6 +173,8 @@ def _estimate_of_utilizations(draft: _Draft, engine: EngineFacts) -> None:
     values = draft.values
     low, high = values.get("utilization_without_estimate"), values.get("utilization_to_keep")
     middle = values.get("utilization")
+    if high is not None and high >= 1:
+        high = None  # the server prints no more than 1, so that the true share may be larger
     if middle is None or (low is None and high is None):
         return
     share = (high - low) / 2 if low is not None and high is not None else (middle - low if low is not None else (high or middle) - middle)

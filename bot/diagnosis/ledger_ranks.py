@@ -76,7 +76,8 @@ def _ranks_of(own: Mapping[str, Values]) -> list[str]:
     named = [name for name in workers if name]
     if any(name.startswith(("Worker", "VllmWorker ", "VllmWorker_", "VllmWorker TP")) for name in named):
         return named  # V1: the main process prints errors of its workers, no ledger of its own
-    return workers or [name for name, values in own.items() if values]
+    fronts = [name for name, values in own.items() if values]
+    return workers or [name for name in fronts if name.startswith("EngineCore")] or fronts  # the server before an engine core repeats arguments, it is no rank
 
 
 def _ruling(processes: Sequence[str], own: Mapping[str, Values], compared: int | float | None) -> str | None:

@@ -22,6 +22,7 @@ _KILL_OLD = re.compile(r"(Memory cgroup out of memory|Out of memory[^:]{0,40}): 
 _USAGE = re.compile(r"memory: usage (\d{1,15})kB, limit (\d{1,19})kB, failcnt (\d+)")
 _SWAP = re.compile(r"\b(memory\+swap|swap): usage (\d{1,15})kB, limit (\d{1,19})kB")
 _LEGACY = re.compile(r"Task in (\S+) killed as a result of limit of (\S+)|Memory limit reached of cgroup (\S+)")
+_REAPED = re.compile(r"oom_reaper: reaped process (\d{1,10}) \((.{1,64}?)\), now ")
 _GROUP = re.compile(r"Tasks in (\S+) are going to be killed due to memory\.oom\.group")
 _STATS = re.compile(r"Memory cgroup stats for (\S+?):")
 _STAT = re.compile(r"(?:^|\s)(anon|file|shmem|file_mapped|inactive_file|active_file|slab|kernel_stack|cache|rss|mapped_file)[ :](\d{1,19})(KB)?\b")
@@ -115,6 +116,7 @@ class _Reader:
         self.now: Kill | None = None
         self.fresh = False  # only a header so far
         self.in_stats = False
+        self.chosen = False  # a score line has named a task; the kill line below it may name its process, or the child taken in its place
         self.room = ""  # what earlyoom said last of what is left
 
     def line(self, number: int, text: str) -> None:
@@ -138,7 +140,7 @@ class _Reader:
     def _close(self) -> None:
         if self.now is not None and not self.fresh:
             self.done.append(self.now)
-        self.now, self.fresh, self.in_stats = None, False, False
+        self.now, self.fresh, self.in_stats, self.chosen = None, False, False, False
 
     def _open(self, number: int, text: str, fresh: bool = False) -> Kill:
         self._close()
@@ -227,9 +229,9 @@ class _Reader:
             if pid != self.now.pid and len(self.now.members) < 200:
                 self.now.members.append(name)
             return
-        if self.now is None or (self.now.pid is not None and self.now.pid != pid):
+        if self.now is None or (self.now.pid is not None and self.now.pid != pid and not self.chosen):
             self._open(number, text)
-        kill, self.fresh = self._current(number, text), False
+        kill, self.fresh, self.chosen = self._current(number, text), False, False
         kill.pid, kill.task = pid, name
         kill.message = kernel_message(text) or kill.message
         kill.anon, kill.file, kill.shmem = _kb(found[7]), _kb(found[8]), _kb(found[9])
@@ -245,11 +247,14 @@ class _Reader:
             return False
         if self.now is None or (self.now.pid is not None and self.now.pid != int(old[2])):
             self._open(number, text)
-        kill, self.fresh = self._current(number, text), False
+        kill, self.fresh, self.chosen = self._current(number, text), False, True
         kill.message, kill.pid, kill.task = kernel_message(old[1]), int(old[2]), old[3]
         return True
 
     def _others(self, number: int, text: str) -> None:
+        reaped = _REAPED.search(text) if "oom_reaper" in text else None
+        if reaped and self.now is not None and not self.now.task:  # a filter has left the lines out that name the victim
+            self.now.pid, self.now.task = int(reaped[1]), reaped[2]
         oomd = _OOMD.search(text)
         if oomd:
             kill = self._open(number, text)

@@ -94,6 +94,14 @@ def test_terms_that_do_not_add_up_are_said_to() -> None:
     assert "do not add up" in found.notes[0].en
 
 
+def test_a_utilisation_that_was_cut_at_one_does_not_tell_the_size_of_the_card() -> None:
+    engine = EngineFacts(version="0.19.1")
+    whole = made(reading(utilization=0.8, utilization_to_keep=0.9, cudagraph_estimate=4.8, weights=7.68, available=0.85), engine=engine)
+    cut = made(reading(utilization=0.8, utilization_to_keep=1.0, cudagraph_estimate=4.8, weights=7.68, available=0.85), engine=engine)
+    assert whole.total_bytes == pytest.approx(gib(48.0), rel=0.01)
+    assert cut.total_bytes is None
+
+
 def test_a_wrong_graph_estimate_may_be_larger_than_the_card() -> None:
     found = made(reading(cudagraph_estimate=118.65), LedgerReading("vllm.no_cache_blocks", {}), engine=EngineFacts(version="0.28.0"))
     assert found.failed == NOTHING_LEFT
@@ -112,6 +120,11 @@ def test_the_smallest_cache_rules_among_ranks() -> None:
     assert found.available_kv_bytes == gib(8)
     assert found.weights_bytes == gib(21)
     assert found.notes == ()
+
+
+def test_a_front_that_repeats_the_arguments_is_no_second_rank() -> None:
+    found = made(reading("APIServer", utilization=0.5), reading("EngineCore_DP0", weights=7.5, available=20.0))
+    assert (found.ranks_seen, found.utilization, found.weights_bytes) == (1, 0.5, gib(7.5))
 
 
 def test_the_smallest_of_several_token_lines_is_real() -> None:

@@ -72,3 +72,21 @@ def test_systemds_own_word_of_an_oomd_kill_is_no_second_kill() -> None:
     found = {fact.name: fact.value for fact in read(text.encode(), "kernel.log").facts}
     assert (found["kernel.kills"], found["kernel.kill.0.by"], found["kernel.kill.0.cgroup"]) == (1, "systemd-oomd", "/system.slice/chat.service")
     assert str(found["kernel.kill.0.why"]).startswith("memory pressure for /system.slice")
+
+
+def old_kill(*lines: str) -> dict[str, Any]:
+    head = ("Task in /docker/71ab killed as a result of limit of /docker/71ab", "memory: usage 2097152kB, limit 2097152kB, failcnt 71")
+    return {fact.name: fact.value for fact in read("".join(f"[ 8523.347322] {line}\n" for line in (*head, *lines)).encode(), "kernel.log").facts}
+
+
+def test_old_kernel_scores_a_thread_or_a_parent_and_kills_another_number_in_one_incident() -> None:
+    found = old_kill(
+        "Memory cgroup out of memory: Kill process 4190 (server) score 1001 or sacrifice child",
+        "Killed process 4171 (worker) total-vm:9kB, anon-rss:5kB, file-rss:0kB",
+    )
+    assert (found["kernel.kills"], found["kernel.kill.0.limit"], found["kernel.kill.0.task"]) == (1, 2 * 2**30, "worker")
+
+
+def test_kill_whose_own_line_was_filtered_out_has_its_victim_from_the_reaper() -> None:
+    found = old_kill("oom_reaper: reaped process 4171 (worker), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB")
+    assert (found["kernel.kills"], found["kernel.kill.0.task"]) == (1, "worker")
