@@ -8,7 +8,7 @@ import pytest
 
 from bot.sandbox.demo.incidents import NAMESPACE, incidents
 from bot.sandbox.demo.round import Round
-from bot.sandbox.demo.world import APPROVERS, CHANNEL, World, wait_for
+from bot.sandbox.demo.world import APPROVERS, World, wait_for
 from bot.sandbox.slack import limits
 from bot.settings import Settings
 
