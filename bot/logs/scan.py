@@ -16,6 +16,7 @@ from bot.logs.search import Anchors, Found, Look, Search
 
 REACH = 4096  # bytes before and behind an anchor that a pattern sees
 KEEP = 400  # hits of one message that are kept: so many first ones and so many last ones
+SAMPLES = 64  # the same, of a message that a healthy server prints all the time: one or two of each part are looked at anyway
 IN_ONE_LINE = 4  # hits of one anchor in one line that are looked at
 TAIL = 6  # last lines that are kept for showing where a log stops
 
@@ -149,18 +150,19 @@ class _Keeper:
         first = self._first[hit.message.id]
         if first and first[-1].line == hit.line and first[-1].message is hit.message and first[-1].start == hit.start:
             return
-        if len(first) < KEEP:
+        keep = SAMPLES if hit.message.counted else KEEP
+        if len(first) < keep:
             first.append(hit)
             return
-        last = self._last.setdefault(hit.message.id, deque(maxlen=KEEP))
-        self._scan.dropped += len(last) == KEEP
+        last = self._last.setdefault(hit.message.id, deque(maxlen=keep))
+        self._scan.dropped += len(last) == keep
         last.append(hit)
 
     def put_in_order(self) -> None:
         """Of what was taken late, the last KEEP hits of each message by their lines."""
         for name, last in self._last.items():
             by_place = {(hit.line, hit.start): hit for hit in last}
-            self._last[name] = deque(sorted(by_place.values(), key=lambda hit: hit.line), maxlen=KEEP)
+            self._last[name] = deque(sorted(by_place.values(), key=lambda hit: hit.line), maxlen=last.maxlen)
 
     def drop(self, hits: int) -> None:
         self._scan.dropped += hits

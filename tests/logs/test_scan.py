@@ -7,7 +7,7 @@ import pytest
 
 from bot.logs.events import events
 from bot.logs.messages import LogMessage
-from bot.logs.scan import KEEP, REACH, Scanner
+from bot.logs.scan import KEEP, REACH, SAMPLES, Scanner
 from bot.model import Text
 
 NEEDLE = LogMessage("test.needle", Text("A needle."), (b"needle=",), r"needle=(?P<size>\d+)", {"size": "int"}, role="fatal", kind="needle")
@@ -50,6 +50,12 @@ def test_what_is_printed_all_the_time_is_counted_and_sampled() -> None:
     assert len(scan.hits) < 10
     assert scan.hits[0].line == 1
     assert scan.hits[-1].line == 500_000
+
+
+def test_of_what_is_printed_all_the_time_few_samples_are_kept_the_first_and_the_last_among_them() -> None:
+    scan = Scanner([COUNTED]).scan(BytesIO(b"hay hay\n" * 50_000), 1024)
+    assert len(scan.hits) == 2 * SAMPLES
+    assert (scan.hits[0].line, scan.hits[-1].line) == (1, 50_000)
 
 
 def test_a_number_of_a_thousand_digits_is_no_number() -> None:
