@@ -106,3 +106,20 @@ def test_page_cache_on_unified_memory_may_eat_the_budget_of_the_cache() -> None:
     cached = diagnose({"container.log": log, "nvidia-smi.txt": card, "node_readings.txt": free.format(cache=71)})
     assert (cached.cause, remedies(cached)[0]) == ("reserved_memory", "drop_page_cache")
     assert diagnose({"container.log": log, "nvidia-smi.txt": card, "node_readings.txt": free.format(cache=1)}).cause == "kv_cache_too_small"
+
+
+@pytest.mark.parametrize("path", ["/dev/" + "shm/nccl-6R371p ", ""])
+def test_the_segment_that_could_not_be_made_says_more_than_the_kind_of_error_before_it(path: str) -> None:
+    head = "(RayWorker pid=2211) ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.\n(RayWorker pid=2211) Last error:\n"
+    found = diagnose({"container.log": head + f"(RayWorker pid=2211) Error while creating shared memory segment {path}(size 9637888)\n"})
+    assert (found.cause, remedies(found)[0]) == ("shm_too_small", "shm_size:raise")
+    assert diagnose({"container.log": head}).cause == "nccl_failure"
+
+
+def test_a_request_that_was_received_shows_that_the_server_served() -> None:
+    asked = "INFO 10-18 05:30:11 async_llm_engine.py:371] Received request 77ab: prompt: '...', sampling params: SamplingParams(n=1, max_tokens=1, logprobs=None, prompt_logprobs={n}), prompt token ids: None.\n"
+    sampler = frame("vllm/model_executor/layers/sampler.py", "forward") + oom()
+    found = diagnose({"container.log": asked.format(n=1) + sampler})
+    assert (found.cause, remedies(found)[0]) == ("runtime_burst", "logprobs:limit")
+    assert diagnose({"container.log": asked.format(n=None) + sampler}).cause == "runtime_burst"
+    assert diagnose({"container.log": sampler}).cause == "sampler_warmup"
