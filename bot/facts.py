@@ -360,6 +360,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "process.largest_bytes": ("int", "held by the largest process"),
     "listing.pod_status": ("text", "status of a pod that is not well, in a list of pods"),
     "docker.exit_code": ("int", "exit code of a container that has ended"),
+    "docker.memory_limit_bytes": ("int", "memory limit of a container that docker runs; 0 means none"),
+    "docker.running": ("bool", "docker says that the container runs"),
     "docker.oom_event": ("text", "a runtime saw a process of the container killed for memory, and the container: killed, lived on, unseen"),
     "docker.oom_killed": ("bool", "docker says that it was killed for memory"),
     "ray_monitor.counts_container": ("bool", "the total that Ray's monitor counted is the container's limit"),

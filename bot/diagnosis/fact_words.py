@@ -88,6 +88,8 @@ SAYS: dict[str, Text] = {
     "device.unified_memory": Text("This card's memory is the host's.", "这张卡的显存就是主机内存。"),
     "device.unified_memory=no": Text("This card has memory of its own.", "这张卡有独立显存。"),
     "docker.exit_code": Text("The container ended with exit code {value}.", "容器以退出码 {value} 结束。"),
+    "docker.memory_limit_bytes": Text("Docker's memory limit of the container (0: none): {value}.", "Docker 为该容器设置的内存限制（0 表示没有）：{value}。"),
+    "docker.running": Text("The container runs.", "容器正在运行。"),
     "docker.unhealthy": Text("Its health check failed, and it was ended for that.", "健康检查失败，因此被终止。"),
     "docker.oom_event": Text("The container runtime saw a process of it killed for memory.", "容器运行时看到其中一个进程因内存被终止。"),
     "docker.oom_killed": Text("Docker says that it was killed for memory.", "Docker 报告它因内存被终止。"),

@@ -70,6 +70,8 @@ def _replaced(facts: Facts) -> list[Fact]:
     event = next((event for event in records(facts, "events") if "exit_code" in event), None)
     if event is None:
         ended, limit = facts.fact("docker.exit_code"), facts.fact("args.container_memory_bytes")
+        if number(facts, "docker.memory_limit_bytes"):
+            limit = facts.fact("docker.memory_limit_bytes")
         return [
             *([Fact("container.exit_code", ended.value, ended.place), Fact("container.ended", True, ended.place)] if ended else []),
             *([Fact("container.memory_limit_bytes", limit.value, limit.place)] if limit else []),

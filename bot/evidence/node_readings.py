@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from bot.evidence import kernel_log, pasted_logs
+from bot.evidence import inspect_text, kernel_log, pasted_logs
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -47,7 +47,7 @@ def read(data: bytes, source: str) -> Reading:
         found.setdefault(name, Fact(name, value, line.place(source)))
 
     for section in sections(data):
-        for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, _docker, _top, _counts, _segments):
+        for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, inspect_text.read, _docker, _top, _counts, _segments):
             reader(section, emit)
         _listing(section, emit)
     _growing(sections(data), emit)
@@ -271,17 +271,11 @@ def _sadf(section: Section, emit: Emit) -> None:
 
 
 def _docker(section: Section, emit: Emit) -> None:
-    """`docker ps -a`, `docker inspect`, `docker stats`, systemd's verdicts."""
+    """`docker ps -a`, `docker stats`, systemd's verdicts."""
     for line in section.lines:
         exited = re.search(r"\bExited \((\d{1,3})\)", line.text)
         if exited:
             emit("docker.exit_code", int(exited[1]), line)
-        flag = re.search(r'"?OOMKilled"?\s*[:=]\s*(true|false)', line.text)
-        if flag:
-            emit("docker.oom_killed", flag[1] == "true", line)
-        code = re.search(r'"ExitCode"\s*:\s*(\d{1,3})', line.text)
-        if code:
-            emit("docker.exit_code", int(code[1]), line)
         if re.search(r"oom-kill\b.*(?:Result|result)|result 'oom-kill'|Result: oom-kill|Result=oom-kill|of this unit has been killed by the OOM killer", line.text):
             emit("node.unit_oom_kill", True, line)
         if re.search(r"dockerexec: unhealthy container|: unhealthy container\b", line.text):
