@@ -87,8 +87,28 @@ def lower_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
     if ledger is not None and ledger.failed == REQUESTED_OVER_FREE:
         return _below_free(ledger, engine)
     if ledger is None or ledger.total_bytes is None or in_force(ledger, engine) is None:
-        return step_down(ledger, in_force(ledger, engine))
+        return _refused_on_any_card(ledger, engine) or step_down(ledger, in_force(ledger, engine))
     return _computed_lower(ledger, engine)
+
+
+def _refused_on_any_card(ledger: Ledger | None, engine: EngineFacts) -> Impossible | None:
+    """Why one step down cannot be given although the size of the card is not known: the budget held at least the weights and the cache."""
+    now, needed = in_force(ledger, engine), _needed(ledger) if ledger is not None else None
+    if ledger is None or ledger.available_kv_bytes is None or needed is None or not now or engine.kv_cache_memory_bytes:
+        return None
+    least = ((ledger.weights_bytes or 0) + ledger.available_kv_bytes) / now
+    return _cache_is_needed(needed, ledger.available_kv_bytes) if ledger.available_kv_bytes - needed < STEP * least else None
+
+
+def _cache_is_needed(needed: int, available: int) -> Impossible:
+    return Impossible(
+        REMEDY,
+        "lower",
+        Text(
+            f"One request needs {show(needed)} of the {show(available)} of cache: a lower utilisation would refuse the start.",
+            f"一个请求需要 {show(needed)}，缓存只有 {show(available)}：再降利用率服务将无法启动。",
+        ),
+    )
 
 
 def _below_free(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
@@ -121,14 +141,7 @@ def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
         spare = ledger.available_kv_bytes - needed - MARGIN
         step = min(step, math.floor(spare / total * 100) / 100)
         if step < 0.01:
-            return Impossible(
-                REMEDY,
-                "lower",
-                Text(
-                    f"One request needs {show(needed)} of the {show(ledger.available_kv_bytes)} of cache: a lower utilisation would refuse the start.",
-                    f"一个请求需要 {show(needed)}，缓存只有 {show(ledger.available_kv_bytes)}：再降利用率服务将无法启动。",
-                ),
-            )
+            return _cache_is_needed(needed, ledger.available_kv_bytes)
     to = round(now - step, 4)
     if engine.copies_on_card > 1:
         to = min(to, math.floor(ceiling(ledger, engine) * 100) / 100)

@@ -144,6 +144,13 @@ def test_without_a_ledger_the_step_is_five_hundredths_and_says_why() -> None:
     impossible("gpu_memory_utilization", "raise", None, EngineFacts(utilization=0.95))
 
 
+def test_no_step_down_where_the_cache_could_not_lose_it_on_a_card_of_any_size() -> None:
+    tight = Ledger(utilization=0.8, weights_bytes=gib(7.6), available_kv_bytes=gib(0.84), needed_kv_bytes=gib(0.56), max_model_len=4096)
+    capture = EngineFacts(version="0.19.1", phase=Phase.GRAPH_CAPTURE)
+    assert "would refuse the start" in impossible("gpu_memory_utilization", "lower", tight, capture)
+    assert sized("gpu_memory_utilization", "lower", replace(tight, available_kv_bytes=gib(6)), capture).to_value == 0.75
+
+
 def test_a_step_is_as_small_as_is_certainly_enough() -> None:
     hair = Ledger(utilization=0.92, available_kv_bytes=gib(4.25), needed_kv_bytes=gib(4.26), max_model_len=100_000, failed=NEEDED_OVER_AVAILABLE)
     assert sized("gpu_memory_utilization", "raise", hair, EngineFacts(version="0.24.0")).to_value == 0.95
