@@ -22,11 +22,24 @@ _WINDOW = 2**27  # bytes that a zstd or xz file may make us keep
 
 
 class _Decompressor(Protocol):
+    def into(self, view: memoryview) -> int:
+        """Puts the next bytes there and gives how many; 0 at the end. Raises EOFError when the file is cut off, ValueError when it is damaged."""
+
+
+class _Pieces:
+    """A decompressor that gives its bytes in pieces."""
+
     def more(self, size: int) -> bytes:
-        """At most `size` next bytes; none at the end. Raises EOFError when the file is cut off, ValueError when it is damaged."""
+        """At most `size` next bytes; none at the end. Raises like `into`."""
+        raise NotImplementedError
+
+    def into(self, view: memoryview) -> int:
+        found = self.more(len(view))
+        view[: len(found)] = found
+        return len(found)
 
 
-class _Gzip:
+class _Gzip(_Pieces):
     """One or several gzip members, one after another."""
 
     def __init__(self, plain: BinaryIO) -> None:
@@ -65,14 +78,14 @@ class _Zstd:
         self._error = zstandard.ZstdError
         self._stream = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(plain, read_across_frames=True, closefd=False)
 
-    def more(self, size: int) -> bytes:
+    def into(self, view: memoryview) -> int:
         try:
-            return self._stream.read(size)
+            return int(self._stream.readinto(view))
         except self._error as wrong:
             raise ValueError(f"damaged: {wrong}") from None
 
 
-class _Members:
+class _Members(_Pieces):
     """One or several bzip2 or xz streams, one after another. `begin` makes the decompressor of one, `failure` is what it raises."""
 
     def __init__(self, plain: BinaryIO, begin: "Callable[[], BZ2Decompressor | LZMADecompressor]", failure: type[Exception]) -> None:
@@ -99,7 +112,7 @@ class _Members:
                 return found
 
 
-class _Utf16:
+class _Utf16(_Pieces):
     """Text in two bytes a letter, as UTF-8 and without the mark in front. What is no text becomes a replacement mark."""
 
     def __init__(self, plain: BinaryIO, encoding: str) -> None:
@@ -143,15 +156,14 @@ class Decompressed(io.RawIOBase):
         if self.short or not len(view):
             return 0
         try:
-            found = self._decompressor.more(min(len(view), self._left))
+            count = self._decompressor.into(view[: self._left])
         except (EOFError, ValueError) as wrong:
             self.short = str(wrong)
             return 0
-        self._left -= len(found)
+        self._left -= count
         if not self._left:
             self.short = "expands without end"
-        view[: len(found)] = found
-        return len(found)
+        return count
 
     def read(self, size: int = -1, /) -> bytes:
         """As many bytes as asked for, if there are so many."""

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 ANSI = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]")
 _MONTHS = {name: index for index, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}
@@ -168,6 +169,7 @@ def _pod(record: Mapping[str, object]) -> str:
     return "/".join(name[:200] for name in names if isinstance(name, str) and name)
 
 
+@lru_cache(maxsize=64)  # one line may hold the anchors of many messages
 def strip(line: str) -> tuple[Prefix, str]:
     """The prefix of a line and the message behind it. At most ten wraps are taken off; what is not understood stays in the message."""
     text, prefix, logged = ANSI.sub("", line).strip("\r\n\ufeff"), Prefix(), False
