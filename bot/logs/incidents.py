@@ -319,8 +319,16 @@ def _purpose(events: Sequence[Event], root: Event, frames: Sequence[Event]) -> s
 
 
 def _reached(events: Sequence[Event], root: Event | None) -> Phase | None:
-    entered = [event.message.phase for event in events if event.message.role == "progress" and event.message.phase and (root is None or event.line < root.line)]
-    return max(entered, key=lambda phase: phase.order, default=None)
+    """The last stage that was entered. Some engines capture graphs for a trial before they size the cache: what stands before the sizes is no later stage."""
+    entered = [event for event in events if event.message.role == "progress" and event.message.phase and (root is None or event.line < root.line)]
+    sized = {event.prefix.process: event.line for event in entered if event.message.phase is Phase.CACHE_SIZING}
+    phases = [event.message.phase for event in entered if event.message.phase and not (_behind_sizing(event) and event.line < sized.get(event.prefix.process, 0))]
+    return max(phases, key=lambda phase: phase.order, default=None)
+
+
+def _behind_sizing(event: Event) -> bool:
+    phase = event.message.phase
+    return phase is not None and Phase.CACHE_SIZING.order < phase.order < Phase.SERVING.order
 
 
 def understand(events: Sequence[Event], source: str, scan: Scan) -> Incident:

@@ -331,3 +331,18 @@ def test_progress_of_another_process_behind_an_error_says_nothing_of_its_stage()
 
 def test_progress_long_behind_an_error_says_nothing_of_its_stage() -> None:
     assert incident(OOM, *["a line"] * 60, "INFO 02-11 04:25:22 [monitor.py:34] torch.compile takes 40.21 s in total").phase is None
+
+
+@pytest.mark.parametrize(
+    ("behind", "reached"),
+    [
+        ((), Phase.CACHE_SIZING),
+        (("Capturing CUDA graphs (PIECEWISE):  20%|██        | 10/51 [00:01<00:05,  7.70it/s]",), Phase.GRAPH_CAPTURE),
+        (("INFO 10-02 10:00:49 [model_runner.py:1066] Graph capturing finished in 9 secs, took 0.31 GiB",), Phase.WARMUP),
+    ],
+)
+def test_graphs_that_were_captured_for_a_trial_before_the_cache_was_sized_are_no_later_stage(behind: tuple[str, ...], reached: Phase) -> None:
+    trial = "INFO 10-02 10:00:33 [model_runner.py:1066] Graph capturing finished in 10 secs, took 0.28 GiB"
+    sized = "INFO 10-02 10:00:34 [gpu_worker.py:640] Available KV cache memory: 8.67 GiB"
+    found = incident(*(f"(EngineCore pid=7) {line}" for line in (trial, sized, *behind)))
+    assert found.reached is reached
