@@ -125,7 +125,7 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
         )
     )
     derived.add("engine.multimodal", True if multimodal or derived.flag("named.multimodal") else None, "vllm.encoder_profiled")
-    _weights(derived, model)
+    _weights(derived, model, ledger)
     derived.add("engine.moe", True if derived.flag("named.experts") or derived.has("stack.moe") else None)
 
 
@@ -137,7 +137,7 @@ _BYTES = (  # bytes of one weight, by what names and options say
 )
 
 
-def _weights(derived: _Derived, model: str) -> None:
+def _weights(derived: _Derived, model: str, ledger: Ledger | None) -> None:
     """Bytes of the weights on one rank, from the number of billions in the model's name and its type: within a tenth or so."""
     found = [float(number) for number in _BILLIONS.findall(model)]
     found += [0.84 * int(experts) * float(size) for experts, size in _EXPERTS.findall(model)]
@@ -148,7 +148,7 @@ def _weights(derived: _Derived, model: str) -> None:
     ranks = int(derived.number("engine.tensor_parallel_size") or 1) * int(derived.number("engine.pipeline_parallel_size") or 1)
     estimate = round(max(found) * 1e9 * each / max(1, ranks))
     derived.add("engine.weights_estimate_bytes", estimate, "engine.model")
-    total = derived.number("alloc.total_bytes")
+    total = derived.number("alloc.total_bytes") or (ledger.total_bytes if ledger else None)
     if total:
         derived.add("budget.weights_estimate_share", estimate / total, "engine.model")
 

@@ -287,3 +287,14 @@ def test_host_memory_that_was_lent_to_the_card_is_taken_back_where_it_ended_the_
     without = diagnose({"kernel.log": kernel + kill, "args.txt": "vllm serve /m\n"})
     assert "cpu_offload:lower" in remedies(found)
     assert "cpu_offload:lower" not in remedies(without)
+
+
+@pytest.mark.parametrize(("model", "first"), [("/models/m-35b", "bigger_gpu"), ("/models/m-3b", "gpu_memory_utilization:lower")])
+def test_a_refused_start_of_a_model_that_never_fits_is_not_led_to_the_next_failure(model: str, first: str) -> None:
+    log = (
+        f"INFO 05-07 09:07:17 [utils.py:233] non-default args: {{'model': '{model}', 'max_model_len': 32768}}\n"
+        "(EngineCore pid=17) ERROR 05-07 09:07:41 [core.py:1136] ValueError: Free memory on device cuda:0 (9.91/11.49 GiB) on startup is less than desired GPU memory "
+        "utilization (0.92, 10.57 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+    )
+    found = diagnose({"container.log": log})
+    assert (found.cause, remedies(found)[0]) == ("free_memory_below_request", first)
