@@ -241,6 +241,9 @@ SAYS: dict[str, Text] = {
     "unit.ended": Text("The unit failed then: {value}.", "该单元失败的时间：{value}。"),
     "unit.killed": Text("systemd says that the unit's main process was ended by SIGKILL.", "systemd 报告该单元的主进程被 SIGKILL 终止。"),
     "unit.stop_timed_out": Text("systemd ended it by force, since it did not stop in time.", "未能按时停止，systemd 强制终止了它。"),
+    "termination.grace_s": Text("It was given {value} s to stop.", "它有 {value} 秒的停止时间。"),
+    "termination.hurried": Text("The deletion gave it less time than the pod asks for.", "删除操作给它的时间少于 Pod 要求的时间。"),
+    "termination.of_helper": Text("It runs beside the server and answers no requests.", "它运行在服务旁边，不处理请求。"),
     "termination.invented": Text("Nobody saw the end; the exit code is made up.", "没有人看到它结束；退出码是补填的。"),
 }
 

@@ -168,8 +168,15 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
     """When the container was told to stop, and how long it took."""
     found: list[Fact] = []
     finished, grace = number(facts, "container.finished_at"), number(facts, "pod.grace_s")
-    if grace is not None:
-        found.append(Fact("termination.grace_s", int(grace), _place(facts, "pod.grace_s")))
+    given, said = number(facts, "pod.delete_grace_s"), "pod.delete_grace_s"  # whoever deletes a pod may give it another time than the pod asks for
+    if given is None:
+        given, said = grace, "pod.grace_s"
+    if given is not None:
+        found.append(Fact("termination.grace_s", int(given), _place(facts, said)))
+        found.append(Fact("termination.hurried", grace is not None and given < grace, _place(facts, said)))
+    if text(facts, "container.role"):
+        helper = text(facts, "container.role") == "sidecar" and text(facts, "container.looks") == "plain"
+        found.append(Fact("termination.of_helper", helper, _place(facts, "container.name")))
     stop = next((event for event in events if event.text("kind") == "stopping" and _of_container(event, facts)), None)
     probe = next((event for event in events if event.text("kind") == "probe-kill" and _of_container(event, facts)), None)
     if stop is not None:
@@ -184,8 +191,9 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
         found.append(Fact(f"termination.{name}", seconds, event.place("last_at", "kind")))
         if event is probe:
             found.append(Fact("termination.fits_probe_kill", -NEAR <= seconds <= (grace or 30) + 10, event.place("kind")))
-        if grace is not None:
-            found.append(Fact(f"termination.{'' if event is stop else 'probe_'}at_grace_end", abs(seconds - grace) <= NEAR + 1, event.place("kind")))
+        allowed = given if event is stop else grace
+        if allowed is not None:
+            found.append(Fact(f"termination.{'' if event is stop else 'probe_'}at_grace_end", abs(seconds - allowed) <= NEAR + 1, event.place("kind")))
     found += _budget(facts, grace)
     deleted = number(facts, "pod.deleted_at")
     if deleted is not None and stop is None and grace is not None:

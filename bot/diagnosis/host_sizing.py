@@ -17,6 +17,7 @@ from bot.units import GIB, MIB, as_quantity, quantity, show
 STEP = 1.5  # of a limit that was hit
 ABOVE_REQUEST = 1.3  # a first limit, over what was asked for
 ANSWER = 5  # seconds that a probe gives a server under load for one answer
+DEFAULT_GRACE = 30  # seconds that Kubernetes gives a pod that asks for none
 LEAST_SHM = 2 * GIB  # what a server of several processes is given at least
 
 _STEP_WHY = Text(
@@ -154,10 +155,10 @@ def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
 
 def _grace(remedy: str, direction: str, facts: Facts) -> Sized | None:
     grace = number(facts, "termination.grace_s")
-    if not grace:
+    if grace is None:
         return None
     effect = Text("Requests in flight have that long to finish when the pod is stopped.", "停止 Pod 时，进行中的请求有这么长时间完成。")
-    return Sized(remedy, direction, effect, int(grace), int(grace * 2))
+    return Sized(remedy, direction, effect, int(grace), max(int(grace * 2), DEFAULT_GRACE))
 
 
 _SIZERS: dict[tuple[str, str], Callable[[str, str, Facts], Sized | Impossible | None]] = {

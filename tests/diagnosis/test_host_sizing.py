@@ -65,6 +65,7 @@ def test_probe_gets_more_failures_and_late_answers_get_more_time() -> None:
 
 def test_grace_period_doubles() -> None:
     assert change("grace_period:raise", termination__grace_s=30) == (30, 60)
+    assert change("grace_period:raise", termination__grace_s=0) == (0, 30)
 
 
 def test_remedies_without_numbers_have_none() -> None:

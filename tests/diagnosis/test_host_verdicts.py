@@ -52,6 +52,7 @@ def node_event(reason: str, message: str) -> dict[str, Any]:
 
 
 STOP = events(event("Killing", "Stopping container server", at="2026-01-14T09:30:37Z"))
+STOPPED_NOW = events(event("Killing", "Stopping container server", at=ENDED))
 DELETED = {"deletionTimestamp": ENDED}
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB. GPU 0 has a total capacity of 22.36 GiB of which 120.88 MiB is free. "
@@ -81,7 +82,8 @@ SCENES: dict[str, Scene] = {
         "container_memory_limit", "memory_limit:raise",
     ),
     "Ray's head with a huge limit": ({"pod.json": pod([container("ray-head", "rayproject/ray:2.46.0", "40Gi")], [status("ray-head", last=terminated(137, "OOMKilled"))])}, "container_memory_limit", "application:fix"),
-    "docker says so": ({"node_readings.txt": '"OOMKilled": true,\n"ExitCode": 137,\n'}, "container_memory_limit", "memory_limit:raise"),
+    "docker says so": ({"node_readings.txt": '"OOMKilled": true,\n"ExitCode": 137,\n'}, "container_memory_limit", "host_memory_use:lower"),
+    "docker says so, and the limit": ({"node_readings.txt": '"OOMKilled": true,\n"ExitCode": 137,\n"Memory": 8589934592,\n'}, "container_memory_limit", "memory_limit:raise"),
     "a batch system's limit": ({"kernel.log": killed("/system.slice/slurmstepd.scope/job_1", "/system.slice/slurmstepd.scope/job_1/step_0", "python3")}, "container_memory_limit", "memory_limit:raise"),
     # a child
     "OOMKilled with exit code 1": ({"pod.json": pod([gpu()], dead(1))}, "child_killed_in_container", "memory_limit:raise"),
@@ -115,6 +117,15 @@ SCENES: dict[str, Scene] = {
     "deleted, 143": ({"pod.json": ended(143, **DELETED), "events.json": STOP}, "normal_termination", "none"),
     "deleted, OOMKilled of an older child": ({"pod.json": ended(0, "OOMKilled", **DELETED), "events.json": STOP}, "normal_termination", "none"),
     "killed at the end of its grace period": ({"pod.json": ended(137, **DELETED), "events.json": STOP}, "grace_period_kill", "grace_period:raise"),
+    "given no time to stop": (
+        {"pod.json": pod([gpu()], [status(state=terminated(137))], metadata=DELETED, spec={"terminationGracePeriodSeconds": 0}), "events.json": STOPPED_NOW},
+        "grace_period_kill", "grace_period:raise",
+    ),
+    "deleted by force": ({"pod.json": ended(137, **DELETED, deletionGracePeriodSeconds=0), "events.json": STOPPED_NOW}, "grace_period_kill", "none"),
+    "helper that does not hear the stop": (
+        {"pod.json": pod([gpu(), container("geo-refresh", "tools/geo:1", "64Mi")], [status(state=terminated(0, "Completed")), status("geo-refresh", state=terminated(137))], metadata=DELETED)},
+        "grace_period_kill", "entrypoint:propagate_child_exit",
+    ),
     # the node goes
     "preempted": ({"pod.json": pod([gpu()], [status(state=terminated(137))], metadata=DELETED, status=CONDITION)}, "node_lost", ""),
     "nobody saw it end": ({"pod.json": pod([gpu()], [status(state=terminated(137, "ContainerStatusUnknown", at="0001-01-01T00:00:00Z"))])}, "node_lost", "restart"),
