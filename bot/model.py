@@ -331,6 +331,7 @@ class Rollout:
     stuck: str = ""
     detail: str = ""
     new_pods: tuple[str, ...] = ()  # names of the pods of the new template, newest first
+    starting: bool = False  # one of them is still within the time that its probes allow for a start
 
 
 class Verdict(StrEnum):

@@ -37,7 +37,7 @@ def watch(desk: Desk, case_id: str) -> None:
         else:
             desk.note("stuck", case, operation=operation.id, reason=rollout.stuck, detail=rollout.detail)
             stuck(desk, case_id, None)
-    elif operation.watch_until is not None and now >= operation.watch_until:
+    elif operation.watch_until is not None and now >= operation.watch_until and not rollout.starting:
         desk.note("stuck", case, operation=operation.id, reason="took_too_long", detail=rollout.detail)
         stuck(desk, case_id, Words("took_too_long", {"ready": str(rollout.ready), "wanted": str(rollout.wanted)}))
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Expectation, Remediation, Step, StepKind, Target, Text
 from bot.ports import ClusterReader
-from bot.remediation import notes
+from bot.remediation import notes, starting
 from bot.remediation.bound import OPERATION, bind, is_clean
 from bot.remediation.canonical import digest_of
 from bot.remediation.change import Beside, Change, Edit
@@ -54,7 +54,7 @@ def remediation(
     kept = edits if change.undoable else writes.edits
     rolling = any(rolls(edit.pointer, workload.shape.template) for edit in edits)
     said = [
-        *((notes.restarts(workload, running.pods, len(running.serving), after),) if rolling else ()),
+        *((notes.restarts(workload, running.pods, len(running.serving), after), *starting.said(workload, after)) if rolling else ()),
         *writes.notes,
         *change.notes,
         *notes.budgets(workload, reader),

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
-from bot.remediation import endpoint, kinds, orphan_segments, ray_serve, scheduled_restart, stray_process
+from bot.remediation import endpoint, kinds, orphan_segments, ray_serve, scheduled_restart, starting, stray_process
 from bot.remediation.bound import OPERATION, read
 from bot.remediation.paste import clean
 from bot.remediation.pointer import MISSING, get
@@ -33,7 +33,7 @@ from bot.remediation.workload import (
 )
 
 PATIENCE = timedelta(seconds=20)  # a GPU that was just let go is not seen by the scheduler at once
-DEADLINE = timedelta(minutes=30)  # from the start of a pod to ready, for a StatefulSet, which has no deadline of its own
+DEADLINE = timedelta(minutes=30)  # from the start of a pod to ready, where its probes do not allow more
 STEADY = timedelta(seconds=60)  # a pod that crashed before must have run this long to count as ready
 DETAIL = 400  # characters of the cluster's words that are kept
 CANNOT_START = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
@@ -72,7 +72,7 @@ def observe(
     if not done and remediation.direction == "undo":
         done = _restored(look)
     stuck, detail = ("", "") if done else _stuck(remediation, look, moment, deadline)
-    return Rollout(look.wanted, len(look.new), ready, done, stuck, clean(detail)[:DETAIL], names)
+    return Rollout(look.wanted, len(look.new), ready, done, stuck, clean(detail)[:DETAIL], names, starting=not done and not stuck and _starts(look, moment))
 
 
 def _written_there(remediation: Remediation, reader: ClusterReader) -> Rollout:
@@ -212,7 +212,7 @@ def _stuck(remediation: Remediation, look: _Look, now: datetime, deadline: timed
         if reason[0]:
             return reason
     progress = condition(look.body, "Progressing")
-    if look.settled and progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded":
+    if look.settled and progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded" and not _starts(look, now):
         return "never_ready", str(progress.get("message", "the progress deadline has passed"))
     quota = condition(look.body, "ReplicaFailure")
     if look.settled and quota.get("status") == "True" and _older(quota.get("lastTransitionTime"), PATIENCE, now):
@@ -233,9 +233,15 @@ def _pod_stuck(pod: Json, look: _Look, now: datetime, deadline: timedelta) -> tu
         waiting = (status.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in CANNOT_START and _older(metadata(pod).get("creationTimestamp"), PATIENCE, now):
             return "never_ready", f"{name}: {waiting['reason']}: {str(waiting.get('message', ''))[:300]}"
-    if _older(metadata(pod).get("creationTimestamp"), deadline, now):
-        return "never_ready", f"{name} is not ready {int(deadline.total_seconds() // 60)} minutes after it was made"
+    given = max(deadline, starting.PULL + starting.allowed(pod["spec"]))
+    if _older(metadata(pod).get("creationTimestamp"), given, now):
+        return "never_ready", f"{name} is not ready {int(given.total_seconds() // 60)} minutes after it was made"
     return "", ""
+
+
+def _starts(look: _Look, now: datetime) -> bool:
+    """Whether a new pod is on its way by its own probes: then a deadline that has passed, the controller's or ours, says nothing yet."""
+    return any(not is_ready(pod) and starting.may_start(pod, now) for pod in look.new)
 
 
 def _last_end(pod: Json) -> str:

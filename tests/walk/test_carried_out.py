@@ -63,6 +63,14 @@ def test_a_rollout_that_takes_too_long_ends_stuck(stage: Stage) -> None:
     assert (case.state, case.trouble and case.trouble.key) == (State.STUCK, "took_too_long")
 
 
+def test_a_rollout_is_watched_past_the_time_for_it_while_its_pods_probe_allows_the_start(stage: Stage) -> None:
+    stage.world.rollout = Rollout(2, 1, 1, False, starting=True)
+    case = stage.later(stage.approved(), minutes=31)
+    assert case.state is State.WATCHING
+    stage.world.rollout = Rollout(2, 1, 1, False)
+    assert stage.later(case, seconds=6).state is State.STUCK
+
+
 def stuck(stage: Stage) -> Case:
     stage.world.rollout = Rollout(1, 1, 0, False, "unschedulable")
     return stage.later(stage.approved(), seconds=6)
