@@ -64,6 +64,15 @@ _MARKS = (
         Text("The container was far below its memory limit when it was measured.", "测量时容器远低于其内存限制。"),
     ),
     _Mark(
+        "log.goes_on",
+        {"equals": True},
+        frozenset({"host_memory", "not_memory", "unknown"}),
+        Text(
+            "The server still answered requests long after that line: it survived it, or a client's text repeats such a line.",
+            "在那一行之后很久服务仍在响应请求：它挺过来了，或者那只是客户端文本中的内容。",
+        ),
+    ),
+    _Mark(
         "alloc.others_matter",
         {"equals": True},
         frozenset({"other_process_on_gpu", "host_memory", "not_memory", "reserved_memory"}),

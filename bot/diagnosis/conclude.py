@@ -54,6 +54,8 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
     certainty = best.certainty
     if any(rival.certainty is Certainty.CERTAIN for rival in rivals) and certainty is Certainty.CERTAIN:
         certainty = Certainty.LIKELY
+    if facts.get("log.goes_on") is True and any(name.startswith(_OF_LOG) for name in best.signature.when):
+        certainty = Certainty.POSSIBLE
     remedies = recommend.chosen([best, *rivals], facts)
     advice, useless = recommend.advise(best, remedies, facts, context.meanings, lambda name, direction: _size(name, direction, facts, context))
     objections = against(best, rivals, facts, lambda fact: _says(fact, facts, context))

@@ -182,6 +182,7 @@ SAYS: dict[str, Text] = {
     "kernel.why": Text("Its reason: {value}.", "原因：{value}。"),
     "kernel.xid_code": Text("The driver wrote Xid {value}.", "驱动记录了 Xid {value}。"),
     "kernel.xid_kind": Text("The driver's fault is of this kind: {value}.", "驱动记录的故障类别：{value}。"),
+    "log.goes_on": Text("The server answered requests long after the last word of that failure.", "在该故障的最后一行之后很久，服务仍在响应请求。"),
     "log.earlier_alive": Text("The run before loaded weights, and nothing tells of its end.", "前一次运行加载了权重，没有结束的记录。"),
     "log.ended": Text("Where the run ends by its own log.", "日志中该次运行的结尾。"),
     "log.looked": Text("The server's log was read.", "已读取服务日志。"),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from bot.diagnosis import allocation, arguments, growth
 from bot.facts import Facts
 from bot.logs.events import Event
-from bot.logs.incidents import Incident
+from bot.logs.incidents import AFTER, QUIET, Incident
 from bot.logs.messages import fact_name
 from bot.model import Fact, Phase, Place, Value
 
@@ -18,6 +18,7 @@ _STARTING = frozenset(
     {Phase.IMPORT, Phase.CONFIG, Phase.DEVICE, Phase.WEIGHTS, Phase.PROFILING, Phase.CACHE_SIZING, Phase.CACHE_ALLOCATION, Phase.GRAPH_CAPTURE, Phase.WARMUP}
 )
 _REPLICA = "ServeReplica:"
+_ANSWERS = ("v1/chat", "v1/completions", "v1/embeddings", "v1/responses", "v1/messages", "v1/rerank", "v1/score", "generate", "invocations")
 _ARGUMENTS = ("vllm.api_args", "vllm.nondefault_args", "vllm.engine_config", "sglang.server_args")
 
 GROUPS = ("log.", "failure.", "requests.", "sleep.", "alloc.", "stack.")
@@ -126,6 +127,9 @@ def _course(incident: Incident) -> list[Fact]:
         facts.append(Fact("log.ready", True, incident.ready.place))
     elif (answered := _answered(incident)) is not None:
         facts.append(Fact("log.ready", True, answered.place))
+    goes_on = _goes_on(incident)
+    if goes_on is not None:
+        facts.append(Fact("log.goes_on", True, goes_on.place))
     if incident.shutdown and incident.root is None and not _died_before(incident):
         facts.append(Fact("log.shutdown", True, incident.shutdown.place))
     alive = incident.earlier_alive or _other_engine(incident)
@@ -176,6 +180,20 @@ def _answered(incident: Incident) -> Event | None:
         ),
         None,
     )
+
+
+def _goes_on(incident: Incident) -> Event | None:
+    """An answer of the model to a request behind all words of the failure, and long after it by the clock: either the server survived, or what looks like its
+    failure is a text that a client sent and the server printed."""
+    root = incident.root
+    if root is None:
+        return None
+    words = max(event.line for event in (root, *incident.events) if event.message.role in ("fatal", "wrapper"))
+    begun = max((event.prefix.seconds for event in incident.events if event.line <= root.line and event.prefix.seconds is not None), default=None)
+    behind = [event for event in incident.events if event.line > words]
+    late = any(begun is not None and event.prefix.seconds is not None and event.prefix.seconds - begun > QUIET for event in behind)
+    answers = [event for event in behind if event.message.id == "vllm.answered_200" and str(event.fields.get("path", "")).startswith(_ANSWERS)]
+    return answers[-1] if late and answers and answers[-1].line - words > AFTER else None  # what was on its way stands right behind
 
 
 def _died_before(incident: Incident) -> bool:

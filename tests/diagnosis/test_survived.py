@@ -1,0 +1,45 @@
+"""A server that goes on answering long after a fatal word has survived it, or a client's text says that word: such an answer is never sure."""
+
+from bot.model import Certainty
+from tests.diagnosis.bundles import diagnose
+
+START = """INFO 05-02 10:00:01 api_server.py:283] vLLM API server version 0.6.3
+INFO 05-02 10:00:20 model_runner.py:1067] Loading model weights took 14.2500 GB
+INFO 05-02 10:00:25 gpu_executor.py:122] # GPU blocks: 3745, # CPU blocks: 4681
+INFO 05-02 10:00:40 launcher.py:28] Available routes are:
+INFO:     Application startup complete.
+INFO 05-02 10:01:00 metrics.py:349] Avg prompt throughput: 100.0 tokens/s, Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 3.0%.
+"""
+PROMPT = "INFO 05-02 10:02:00 logger.py:37] Received request chat-7: prompt: 'what does this mean:\n"
+WORDS = """EngineCore encountered a fatal error.
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.57 GiB of which 1.10 GiB is free. Including \
+non-PyTorch memory, this process has 22.45 GiB memory in use. Of the allocated memory 21.90 GiB is allocated by PyTorch, and 112.00 MiB is reserved.
+"""
+END = "', params: SamplingParams(n=1), prompt_token_ids: [1], lora_request: None.\n"
+
+
+def later(minute: int) -> str:
+    return (
+        'INFO:     10.0.0.9:4711 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+        f"INFO 05-02 10:{minute:02}:00 metrics.py:349] Avg prompt throughput: 90.0 tokens/s, Running: 1 reqs, Swapped: 0 reqs, Pending: 0 reqs, "
+        "GPU KV cache usage: 2.0%.\n"
+    )
+
+
+def test_a_failure_that_a_client_wrote_is_never_sure() -> None:
+    found = diagnose({"container.log": START + PROMPT + WORDS + END + "".join(map(later, range(4, 34)))})
+    assert found.certainty is Certainty.POSSIBLE
+    assert ["200 OK" in quote.quote for quote in found.against] == [True]
+
+
+def test_the_same_words_at_the_end_of_a_server_are_as_sure_as_before() -> None:
+    found = diagnose({"container.log": START + WORDS})
+    assert found.cause == "runtime_burst"
+    assert found.certainty is not Certainty.POSSIBLE
+    assert found.against == ()
+
+
+def test_answers_that_were_on_their_way_are_no_life() -> None:
+    found = diagnose({"container.log": START + later(2) + WORDS + later(2)})
+    assert found.cause == "runtime_burst"
+    assert found.certainty is not Certainty.POSSIBLE
