@@ -15,14 +15,14 @@ def derive(facts: Facts) -> Facts:
     facts = host_container.derive(facts)
     facts = host_kernel.derive(facts)
     facts = host_events.derive(facts)
-    for step in (_tells_why, _ending, _disruption, _cgroup, _unit, _runtime, _shm, _node, _ray_monitor, _ray, _gpus):
+    for step in (_tells_why, _ending, _disruption, _cgroup, _unit, _runtime, _told, _shm, _node, _ray_monitor, _ray, _gpus):
         facts = facts.with_facts(step(facts))
     return facts
 
 
 # kinds of roots that only say that something ended or hangs, as it does when somebody ends it from outside
 _MERE_ENDS = frozenset(
-    {"exception", "process_died", "child_sigkill", "killed", "ray_gcs_lost", "ray_waits", "nccl_timeout", "nccl_unclear", "gunicorn_sigkill", "worker_timeout", "abort", "bus_error"}
+    {"exception", "process_died", "child_sigkill", "killed", "ray_gcs_lost", "ray_waits", "nccl_timeout", "nccl_unclear", "gunicorn_sigkill", "worker_timeout", "worker_failed", "abort", "bus_error"}
 )
 
 
@@ -158,6 +158,15 @@ def _runtime(facts: Facts) -> list[Fact]:
     else:
         state = "unseen" if code is None else "killed" if code == 137 else "lived on"
     return [_fact(facts, "docker.oom_event", state, "docker.oom_ids")]
+
+
+def _told(facts: Facts) -> list[Fact]:
+    """Whether docker or systemd tell of a bad end, so that nothing that still looks well is the whole story. A pod is no unit: there only its container's runtime counts."""
+    units = () if records(facts, "pod.container") else ("node.unit_oom_kill", "unit.killed", "unit.ended", "unit.stop_timed_out")
+    told = [name for name in ("docker.oom_killed", "docker.unhealthy", *units) if facts.get(name) is True or text(facts, name)]
+    told += ["docker.oom_event"] if text(facts, "docker.oom_event") else []
+    told += ["docker.exit_code"] if number(facts, "docker.exit_code") else []
+    return [_fact(facts, "termination.told", bool(told), *told)] if any(True for _ in facts) else []
 
 
 def _same_id(one: str, other: str) -> bool:

@@ -62,3 +62,19 @@ def test_room_on_the_machine_makes_no_kill_healthy(memory: str, cause: str) -> N
 
 def test_kill_in_a_container_that_runs_took_a_child() -> None:
     assert diagnose({"node_readings.txt": '"State": {\n"Status": "running",\n"OOMKilled": true,\n"ExitCode": 0\n}\n'}).cause == "child_killed_in_container"
+
+
+SERVES = 'INFO:     Application startup complete.\nINFO:     10.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "$ docker inspect -f '{{.State.OOMKilled}} {{.State.ExitCode}}' chat\nfalse 137\n",
+        "Jan 14 09:31:07 node-1 systemd[1]: chat.service: A process of this unit has been killed by the OOM killer.\n",
+        "vllm.service: State 'stop-sigterm' timed out. Killing.\n",
+    ],
+)
+def test_server_that_answered_is_not_healthy_where_the_machine_tells_of_its_end(told: str) -> None:
+    assert diagnose({"container.log": SERVES}).cause == "healthy"
+    assert diagnose({"container.log": SERVES, "node_readings.txt": told}).cause != "healthy"
