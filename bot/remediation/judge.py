@@ -6,7 +6,7 @@ What cannot be told is said to be not verifiable, with the reason.
 
 from datetime import datetime
 
-from bot.model import Diagnosis, Outcome, Phase, Predicted, Remediation, Rollout, Text, Verdict
+from bot.model import Certainty, Diagnosis, Outcome, Phase, Predicted, Remediation, Rollout, Text, Verdict
 from bot.remediation import endpoint, host_memory
 from bot.remediation.shape import ENDPOINT
 from bot.units import show
@@ -26,6 +26,8 @@ def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis |
     if remediation.direction == "undo":
         return _undone(rollout, now)
     cause = remediation.expects.cause or (before.cause if before else "")
+    if after is not None and after.cause == cause and after.cause not in QUIET and rollout.done and after.certainty is Certainty.POSSIBLE:
+        return _not_verifiable(Text(f"the same cause is possible: {after.summary.en}".rstrip("."), f"可能仍是同一原因：{after.summary.say('zh')}".rstrip("。")), now, after)
     if after is not None and after.cause not in QUIET and (after.cause == cause or not rollout.done):
         return Outcome(Verdict.FAILED, _same(after) if after.cause == cause else _other(after), now, after)
     if not rollout.done:

@@ -1,5 +1,6 @@
 """Whether it worked: by the mechanism, not by readiness alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,13 @@ def test_the_same_cause_again_is_failed() -> None:
         found = judged(diagnosis("context_exceeds_kv_cache", reached=Phase.CACHE_SIZING), rollout)
         assert found.verdict is Verdict.FAILED
         assert found.says.en.startswith("The same cause again")
+
+
+def test_the_same_cause_that_is_only_possible_beside_ready_pods_is_not_verifiable() -> None:
+    perhaps = replace(diagnosis(BEFORE.cause), certainty=Certainty.POSSIBLE)
+    found = judged(perhaps)
+    assert (found.verdict, "the same cause is possible" in found.says.en) == (Verdict.NOT_VERIFIABLE, True)
+    assert judged(perhaps, Rollout(1, 1, 0, False)).verdict is Verdict.FAILED
 
 
 def test_another_cause_is_failed_with_the_new_diagnosis() -> None:

@@ -165,11 +165,16 @@ class Container:
         answers = self._answers(run.play, run.age(now)) and not (run.play.hangs_at is not None and run.age(now) >= run.play.hangs_at)
         return answers or not probed
 
+    def _started(self, now: float) -> bool:
+        """As a kubelet says it: a container that runs, once its start-up probe, where it has one, was answered."""
+        run = self.run
+        return run is not None and run.running and ("startupProbe" not in self.spec or self._answers(run.play, run.age(now)))
+
     def status(self, now: float, shape: Callable[[float], str], pod: str) -> Json:
         """One row of containerStatuses. `shape` writes times; `pod` is "name_namespace(uid)" for the words of the back-off."""
         run, image = self.run, self.spec.get("image", "")
         row: Json = {"name": self.name, "image": image, "imageID": f"{image.partition(':')[0]}@sha256:{uuid.uuid5(uuid.NAMESPACE_URL, image).hex * 2}",
-                     "restartCount": self.restarts, "ready": self.ready(now), "started": bool(run and run.running), "lastState": {}}  # fmt: skip
+                     "restartCount": self.restarts, "ready": self.ready(now), "started": self._started(now), "lastState": {}}  # fmt: skip
         if run is None:
             row["state"] = {"waiting": {"reason": "ContainerCreating"}}
             return {**row, "imageID": ""}

@@ -75,6 +75,14 @@ def test_a_server_that_is_ready_in_time_is_left_alone_by_its_probe() -> None:
     assert [each.reason for each in told] == ["Unhealthy"] * 5
 
 
+def test_a_container_has_started_once_its_start_up_probe_was_answered() -> None:
+    slow, bare = _container({"ready_after": 55}, startupProbe=PROBE), _container({"ready_after": 55})
+    for container in (slow, bare):
+        container.start(0, Place())
+    assert [one.status(50, shape, "p")["started"] for one in (slow, bare)] == [False, True]
+    assert slow.status(60, shape, "p")["started"]
+
+
 def test_a_liveness_probe_alone_kills_a_slow_start_too() -> None:
     container = _container({"ready_after": 100}, livenessProbe={**PROBE, "failureThreshold": 3})
     container.start(0, Place())
