@@ -26,6 +26,7 @@ Only `clients/` turns a vendor's exception into one of these; nobody above it na
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 
 class OombotError(Exception):
@@ -82,7 +83,19 @@ class KnowledgeError(OombotError):
 
 
 class WorldError(OombotError):
-    """The outside did not do what was asked; `str()` says what and why in one line without secrets."""
+    """The outside did not do what was asked; `str()` says what and why in one line without secrets.
+
+    Where a server answered: its HTTP `status`, and the `reason` (one word) and `words` of its answer. 0 and empty where none did.
+    """
+
+    status: int = 0
+    reason: str = ""
+    words: str = ""
+
+    def answered(self, status: int, reason: str, words: str) -> Self:
+        """The same error, with the server's answer."""
+        self.status, self.reason, self.words = status, reason, words
+        return self
 
 
 class Temporary(WorldError):

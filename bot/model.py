@@ -432,6 +432,20 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What came back for one step: whose object it is, and by which numbers it is found again in the cluster's own audit log. Never its content.
+
+    `recognised`: an earlier try had done it, so nothing was sent now. Empty and None where the far side gives no such number.
+    """
+
+    object: str
+    uid: str = ""
+    resource_version: str = ""
+    generation: int | None = None
+    recognised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Life:
     """How often the server's process in one pod has ended. `ended`: how it did last, in the cluster's words; `failed`: the pod is over (evicted)."""
 

@@ -24,6 +24,7 @@ from bot.model import (
     Target,
     TargetQuery,
     Text,
+    Written,
 )
 from bot.ports import Clock, ClusterReader, ClusterWriter, NodeHands, Progress, Shells
 
@@ -72,7 +73,7 @@ class Engine:
     differences: Callable[[Remediation, ClusterReader], tuple[Difference, ...]]
     digest_of: Callable[[Remediation], str]
     dry_run: Callable[[Remediation, ClusterWriter], None]
-    execute_step: Callable[[Remediation, int, str, ClusterWriter], None]
+    execute_step: Callable[[Remediation, int, str, ClusterWriter], Written]
     carried_out: Callable[[Operation, ClusterReader, Sequence[Operation]], Operation]
     standing: Callable[[Operation, ClusterReader], tuple[Difference, ...]]
     lives: Callable[[Remediation, Sequence[str], ClusterReader], tuple[Life, ...]]

@@ -5,16 +5,18 @@ A killed process goes on with the step that was being sent; the operation's id o
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from bot.cases.approval import check_again, differences_of
 from bot.cases.buttons import taken_back, with_buttons
 from bot.cases.changed import voids
 from bot.cases.desk import Desk
 from bot.cases.ending import back
-from bot.errors import Permanent, Refused
+from bot.errors import Permanent, Refused, WorldError
 from bot.lifecycle import BOT, move
-from bot.model import Case, Difference, Measured, Operation, State, Words
+from bot.model import Case, Difference, Measured, Operation, State, Words, Written
 
+LONGEST = 400  # characters of a server's words that are kept
 BEFORE = timedelta(hours=1)  # what the metrics were in that time is compared with what they are after the change
 
 
@@ -35,6 +37,7 @@ def _begin(desk: Desk, case: Case) -> Case:
     """The second look, right before the first write."""
     operation = case.operation
     why: Words | None = None
+    refusal: Permanent | None = None
     changed: tuple[Difference, ...] = ()
     there: tuple[str, ...] = ()
     if operation is None or not operation.approvals:
@@ -46,10 +49,10 @@ def _begin(desk: Desk, case: Case) -> Case:
     except Refused as refused:
         why = Words(refused.key, refused.parameters)
     except Permanent as wrong:
-        changed = differences_of(wrong)
+        refusal, changed = wrong, differences_of(wrong)
         why = voids(changed) if changed else Words("dry_run_refused", {"reason": str(wrong)})
     if why is not None:
-        return _nothing_done(desk, case, why, changed, still=State.APPROVED)
+        return _nothing_done(desk, case, why, changed, still=State.APPROVED, wrong=refusal)
     measured = _measured(desk, case, operation)
     now = desk.clock.now()
     approvers = [one.actor.id for one in operation.approvals]
@@ -99,13 +102,26 @@ def _step(desk: Desk, case_id: str, operation: Operation) -> Operation | None:
     case = _keep(desk, case_id, operation.id, sending=index, next_step=index)
     desk.note("sends", case, operation=operation.id, step=index, object=str(operation.remediation.steps[index].object))
     try:
-        desk.engine.execute_step(operation.remediation, index, operation.id, writer)
+        written = desk.engine.execute_step(operation.remediation, index, operation.id, writer)
     except Permanent as wrong:
         _refused(desk, case, index, True, Words("step_refused", {"step": str(index + 1), "reason": str(wrong)}), wrong)
         return None
-    desk.note("sent", case, operation=operation.id, step=index)
+    desk.note("sent", case, operation=operation.id, step=index, **_came_back(written))
     kept = _keep(desk, case_id, operation.id, sending=None, next_step=index + 1)
     return kept.operation if kept.state is State.EXECUTING else None
+
+
+def _came_back(written: Written) -> dict[str, Any]:
+    """For the audit trail: what is known, by the names that the cluster's own audit log has for it."""
+    known = {"uid": written.uid, "resourceVersion": written.resource_version, "generation": written.generation, "recognised": written.recognised}
+    return {"object": written.object, **{name: value for name, value in known.items() if value}}
+
+
+def _answer(wrong: Exception | None) -> dict[str, Any]:
+    """The same for a refusal: the server's own answer, where one answered."""
+    if not isinstance(wrong, WorldError) or not wrong.status:
+        return {}
+    return {"answer": {"status": wrong.status, "reason": wrong.reason[:LONGEST], "message": wrong.words[:LONGEST]}}
 
 
 def _keep(desk: Desk, case_id: str, operation_id: str, *, sending: int | None, next_step: int) -> Case:
@@ -121,21 +137,22 @@ def _refused(desk: Desk, case: Case, index: int, known: bool, why: Words, wrong:
     """A step was not done. The first one, known not to have arrived: nothing happened. Else it stops half-way, and people choose."""
     changed = differences_of(wrong) if wrong else ()
     if index == 0 and known:
-        _nothing_done(desk, case, why, changed, still=State.EXECUTING)
+        _nothing_done(desk, case, why, changed, still=State.EXECUTING, wrong=wrong)
         return
     newest = desk.get(case.id).operation
     if newest is not None and newest.next_step > index:
         return  # another worker has sent it meanwhile
-    desk.note("step_refused", case, step=index, key=why.key, parameters=dict(why.parameters))
+    desk.note("step_refused", case, step=index, key=why.key, parameters=dict(why.parameters), **_answer(wrong))
     stuck(desk, case.id, why)
 
 
-def _nothing_done(desk: Desk, case: Case, why: Words, changed: tuple[Difference, ...], *, still: State) -> Case:
+def _nothing_done(desk: Desk, case: Case, why: Words, changed: tuple[Difference, ...], *, still: State, wrong: Exception | None = None) -> Case:
     """Back, unless another worker (after a lease that expired) has begun meanwhile: then what we saw was its work, and it goes on."""
     newest = desk.get(case.id)
     if not _untouched(newest, case, still):
         return newest
-    desk.note("not_carried_out", case, key=why.key, parameters=dict(why.parameters), differences=[[one.path, one.before, one.now, one.who] for one in changed])
+    differences = [[one.path, one.before, one.now, one.who] for one in changed]
+    desk.note("not_carried_out", case, key=why.key, parameters=dict(why.parameters), differences=differences, **_answer(wrong))
 
     def decide(newest: Case) -> Case:
         if not _untouched(newest, case, still) or newest.operation is None:

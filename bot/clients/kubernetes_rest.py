@@ -185,31 +185,34 @@ def translate(cluster: str, what: str, wrong: Exception) -> WorldError:
 
 
 def error_of(cluster: str, what: str, status: int, body: bytes) -> WorldError:
-    """Our error for an HTTP status; the server's own words stand in it."""
-    words = f"{cluster}: {what}: {_message(body) or f'HTTP status {status}'}"
-    if status in (401, 403):
-        return Forbidden(words if status == 403 else f"{cluster}: the API server does not accept the credentials (401)")
-    if status == 404:
-        return NotFound(words)
-    if status == 409:
-        return Conflict(words)
+    """Our error for an HTTP status; the server's own words stand in it, and its answer beside it."""
+    reason, said = _answer(body)
+    words = f"{cluster}: {what}: {said or f'HTTP status {status}'}"
+    if status == 401:
+        words = f"{cluster}: the API server does not accept the credentials (401)"
+    return _kind_of(status)(words).answered(status, reason, said)
+
+
+def _kind_of(status: int) -> type[WorldError]:
+    known = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 504: TimedOut, 429: Temporary}
     if status in (400, 405, 406, 413, 415, 422):
-        return Rejected(words)
-    if status == 504:
-        return TimedOut(words)
-    return Temporary(words) if status == 429 or status >= 500 else Permanent(words)
+        return Rejected
+    return known.get(status, Temporary if status >= 500 else Permanent)
 
 
 # A 422 for a patch of the wrong shape quotes the object that it would have made, environment and all.
 _WHOLE_OBJECT = re.compile(r'Invalid value: "\{.*\}"|Invalid value: "\{.*', re.DOTALL)
 
 
-def _message(body: bytes) -> str:
+def _answer(body: bytes) -> tuple[str, str]:
+    """Reason (one word, "Invalid") and message of a Status; of anything else its text as the message."""
     try:
         status = json.loads(body)
     except (ValueError, RecursionError):
-        return _line(body.decode("utf-8", "replace"))
-    return _line(_WHOLE_OBJECT.sub("Invalid value: (the whole object)", str(status.get("message", "")))) if isinstance(status, Mapping) else ""
+        return "", _line(body.decode("utf-8", "replace"))
+    if not isinstance(status, Mapping):
+        return "", ""
+    return _line(str(status.get("reason") or ""))[:60], _line(_WHOLE_OBJECT.sub("Invalid value: (the whole object)", str(status.get("message", ""))))
 
 
 def _line(text: str) -> str:

@@ -96,9 +96,9 @@ class KubernetesWriter:
     def _meant(self, wrong: WorldError, ref: ObjectRef) -> WorldError:
         """A refusal by what it means: a failed `test`, an admission plugin or quota (a 403 as well), or missing rights."""
         if NOT_APPLICABLE in str(wrong):
-            return Conflict(f"{self.name}: {ref} is not what the patch was made for")
+            return Conflict(f"{self.name}: {ref} is not what the patch was made for").answered(wrong.status, wrong.reason, wrong.words)
         if isinstance(wrong, Forbidden) and not any(words in str(wrong) for words in NO_RIGHTS):
-            return Rejected(str(wrong))
+            return Rejected(str(wrong)).answered(wrong.status, wrong.reason, wrong.words)
         return wrong
 
     def _path(self, ref: ObjectRef) -> str:

@@ -6,10 +6,11 @@ The only file that writes. It sends what was approved and nothing else; what it 
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from bot.errors import Conflict, NotFound, Temporary
-from bot.model import Difference, Remediation, Step, StepKind
+from bot.model import Difference, ObjectRef, Remediation, Step, StepKind, Written
 from bot.ports import ClusterWriter, Json
 from bot.remediation.assemble import ANNOTATION, PLACEHOLDER
 from bot.remediation.bound import OPERATION, Changed, compare, compare_beside
@@ -18,6 +19,7 @@ from bot.remediation.workload import SUPPORTED, is_terminating, metadata, observ
 
 TRIES = 3
 SETTLE_S = 10.0
+LONGEST = 64  # characters of a UID or a resourceVersion that are kept
 
 
 def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
@@ -39,8 +41,8 @@ def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
             _patch(remediation, step, "dry-run", writer, dry=True)
 
 
-def execute_step(remediation: Remediation, index: int, operation_id: str, writer: ClusterWriter, *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Carries out one step; a step that this operation did before is recognised and not done again.
+def execute_step(remediation: Remediation, index: int, operation_id: str, writer: ClusterWriter, *, sleep: Callable[[float], None] = time.sleep) -> Written:
+    """Carries out one step and gives what came back; a step that this operation did before is recognised and not done again.
 
     Raises Changed when a bound value moved, Temporary when it is to be tried again (the connection broke; the rollout that the step waits for is not through).
     """
@@ -48,23 +50,33 @@ def execute_step(remediation: Remediation, index: int, operation_id: str, writer
     step = remediation.steps[index]
     if step.kind is StepKind.DELETE_POD:
         _wait_until_observed(remediation, operation_id, writer, sleep)
-        _delete(step, writer, dry=False)
-        return
+        return Written(str(step.object), step.object.uid, recognised=not _delete(step, writer, dry=False))
     if step.kind is StepKind.STOP_PROCESS:
         _stop(step, writer, dry=False)
-        return
+        return Written(str(step.object))
     if step.kind is StepKind.DROP_SEGMENTS:
         _drop(step, writer, dry=False)
-        return
+        return Written(str(step.object))
     if step.kind in (StepKind.CREATE, StepKind.DELETE):
-        _cron_job(remediation, step, operation_id, writer, dry=False)
-        return
+        return _written(step.object, _cron_job(remediation, step, operation_id, writer, dry=False))
     live = writer.get(step.object)
     if is_done(live, operation_id, index):
-        return
+        return _written(step.object, live, recognised=True)
     if step.after_rollout:
         _refuse_unsettled(remediation, operation_id, live)
-    _patch(remediation, step, operation_id, writer, dry=False, index=index)
+    return _written(step.object, *_patch(remediation, step, operation_id, writer, dry=False, index=index))
+
+
+def _written(ref: ObjectRef, body: Json, recognised: bool = False) -> Written:
+    meta = body.get("metadata") or {}
+    generation = meta.get("generation")
+    return Written(
+        str(ref),
+        str(meta.get("uid") or ref.uid)[:LONGEST],
+        str(meta.get("resourceVersion") or "")[:LONGEST],
+        generation if isinstance(generation, int) else None,
+        recognised,
+    )
 
 
 def is_done(live: Mapping[str, Any], operation_id: str, index: int) -> bool:
@@ -80,21 +92,22 @@ def _same_cluster(remediation: Remediation, writer: ClusterWriter) -> None:
         raise Conflict(f"{writer.name} is not the cluster that the plan was made for")
 
 
-def _patch(remediation: Remediation, step: Step, operation_id: str, writer: ClusterWriter, *, dry: bool, index: int = 0) -> None:
+def _patch(remediation: Remediation, step: Step, operation_id: str, writer: ClusterWriter, *, dry: bool, index: int = 0) -> tuple[Json, bool]:
+    """The object as it came back, and whether an earlier try had sent it."""
     for attempt in range(1, TRIES + 1):
         live = writer.get(step.object)
         if not dry and is_done(live, operation_id, index):
-            return
+            return live, True
         changed = _changed(remediation, step, live)
         if changed:
             raise Changed(changed)
         try:
-            writer.patch(step.object, filled(step.patch, operation_id, live), dry_run=dry)
-            return
+            return writer.patch(step.object, filled(step.patch, operation_id, live), dry_run=dry), False
         except Conflict:
             # the object moved between our look and our patch: look again, and say who when it was a bound value
             if attempt == TRIES:
                 raise
+    raise AssertionError("the last try either gave the object or raised")
 
 
 def _changed(remediation: Remediation, step: Step, live: Json) -> tuple[Difference, ...]:
@@ -125,24 +138,23 @@ def _filled(operation: Mapping[str, Any], operation_id: str, *, bare: bool) -> d
     return {**operation, "value": mark}
 
 
-def _cron_job(remediation: Remediation, step: Step, operation_id: str, writer: ClusterWriter, *, dry: bool) -> None:
+def _cron_job(remediation: Remediation, step: Step, operation_id: str, writer: ClusterWriter, *, dry: bool) -> Json:
     """Makes it, once: one of that name that bears this operation's mark was made by an earlier try. Or deletes it, if it is still that one."""
     if step.kind is StepKind.DELETE:
-        try:
+        with suppress(NotFound):
             writer.delete_cron_job(step.object, dry_run=dry)
-        except NotFound:
-            return
-        return
+        return {}
     changed = compare(remediation.bound, writer.get(remediation.object))
     if changed:
         raise Changed(changed)
     body = copy.deepcopy(dict(step.patch[0]["value"]))
     body["metadata"]["annotations"][OPERATION] = operation_id
     try:
-        writer.create_cron_job(step.object, body, dry_run=dry)
+        return writer.create_cron_job(step.object, body, dry_run=dry)
     except Conflict:
-        if dry or not is_done(writer.get(step.object), operation_id, 0):
+        if dry or not is_done(made := writer.get(step.object), operation_id, 0):
             raise
+        return made
 
 
 def _stop(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
@@ -157,14 +169,15 @@ def _drop(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
     writer.drop_segments(step.object, value["addresses"], value["words"], dry_run=dry)
 
 
-def _delete(step: Step, writer: ClusterWriter, *, dry: bool) -> None:
-    """Gone, going, or another pod of the same name by now: then somebody (or an earlier try) has deleted it, and that was all we wanted."""
+def _delete(step: Step, writer: ClusterWriter, *, dry: bool) -> bool:
+    """Whether it was asked to go. Gone, going, or another pod of the same name by now: then somebody (or an earlier try) has deleted it, and that was all we wanted."""
     try:
         if is_terminating(writer.get(step.object)):
-            return
+            return False
         writer.delete_pod(step.object, dry_run=dry)
     except (NotFound, Conflict):
-        return
+        return False
+    return True
 
 
 def _wait_until_observed(remediation: Remediation, operation_id: str, writer: ClusterWriter, sleep: Callable[[float], None]) -> None:

@@ -134,6 +134,17 @@ def test_what_the_server_says_becomes_one_of_our_errors(server: ThreadingHTTPSer
     assert len(seen(server)) == 1
 
 
+def test_a_refusal_carries_the_servers_answer_whatever_it_means_to_us(server: ThreadingHTTPServer, writer: KubernetesWriter) -> None:
+    for message, error in (("the server rejected our request due to an error in our request", Conflict), ("exceeded quota: gpus", Rejected)):
+        answers(server, 422 if error is Conflict else 403, message)
+        with pytest.raises(error) as raised:
+            writer.patch(CHAT, PATCH, dry_run=False)
+        assert (raised.value.status, raised.value.words) == (422 if error is Conflict else 403, message)
+    status = {"kind": "Status", "reason": "Invalid", "message": "x" * 9000, "details": {"causes": ["not kept"]}}
+    kept = error_of("prod", "PATCH chat", 422, json.dumps(status).encode())
+    assert (kept.reason, len(kept.words)) == ("Invalid", 400)
+
+
 def test_a_refusal_that_quotes_the_whole_object_does_not_carry_its_environment_on() -> None:
     quoted = json.dumps({"apiVersion": "apps/v1", "spec": {"env": [{"name": "HF_TOKEN", "value": "not-for-a-channel"}]}}).replace('"', '\\"')
     for end in ('": strict decoding error: unknown field "spec.template.spec.foo"', ""):

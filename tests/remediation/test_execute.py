@@ -1,12 +1,13 @@
 """Steps are sent once, only for what was approved, and recognised after a crash."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.errors import Conflict, NotFound, Temporary
-from bot.model import Remediation, StepKind
-from bot.remediation import Changed, differences, dry_run, execute_step
+from bot.model import Remediation, StepKind, Written
+from bot.remediation import OPERATION, Changed, differences, dry_run, execute_step
 from tests.remediation.plans import planned, recommendation
 from tests.remediation.shelf import ShelfReader, deployment_shelf, pod, stateful_shelf, target, workload
 
@@ -55,6 +56,24 @@ def test_a_step_that_was_done_before_a_crash_is_not_done_again() -> None:
     for _ in range(3):
         execute_step(remediation, 0, "op-1", shelf.writer())
     assert shelf.sent == [("patch", "chat")]
+
+
+def test_what_came_back_of_a_write_is_given_by_its_numbers_alone() -> None:
+    shelf = deployment_shelf()
+    remediation = planned(shelf)
+    back = execute_step(remediation, 0, "op-1", shelf.writer())
+    meta = shelf.seen("Deployment", "chat")["metadata"]
+    assert back == Written("Deployment llm/chat", meta["uid"], meta["resourceVersion"], meta["generation"])
+    assert execute_step(remediation, 0, "op-1", shelf.writer()) == replace(back, recognised=True)
+
+
+def test_what_a_server_gives_back_as_a_number_is_kept_short() -> None:
+    shelf = deployment_shelf()
+    remediation = planned(shelf)
+    shelf.edit("Deployment", "chat", lambda body: body["metadata"]["annotations"].update({OPERATION: "op-1", "note": "a" * 900}))
+    shelf.edit("Deployment", "chat", lambda body: body["metadata"].update(resourceVersion="7" * 900, generation="hf_abc"))
+    back = execute_step(remediation, 0, "op-1", shelf.writer())
+    assert (back.resource_version, back.generation) == ("7" * 64, None)
 
 
 def test_an_object_without_annotations_gets_them_without_overwriting_anybodys() -> None:

@@ -15,7 +15,7 @@ from bot.audit import AuditTrail
 from bot.cases import Cases, Timings
 from bot.clients.sqlite import Database
 from bot.clock import SystemClock
-from bot.model import Actor, Case, Conversation, Remediation, Rollout, Words
+from bot.model import Actor, Case, Conversation, Remediation, Rollout, Words, Written
 from bot.queue.sqlite import SqliteQueue
 from bot.store.sqlite import SqliteStore
 from tests.walk.world import POLICY, ListedPeople, NamedCluster, SmallWorld
@@ -65,7 +65,7 @@ class OutsideWorld(SmallWorld):
         self.value = int(self.rows("SELECT value FROM value")[0][0])
         return super().plan_undo(*words, **more)
 
-    def execute_step(self, remediation: Remediation, index: int, operation_id: str, writer: Any) -> None:
+    def execute_step(self, remediation: Remediation, index: int, operation_id: str, writer: Any) -> Written:
         self.pause()
         mark = f"{operation_id}/{index}"
         with self.database.write() as connection:
@@ -73,6 +73,7 @@ class OutsideWorld(SmallWorld):
                 connection.execute("INSERT INTO writes (mark, what) VALUES (?, ?)", (mark, f"{remediation.direction}:{index}"))
                 connection.execute("UPDATE value SET value = ?", (remediation.steps[index].patch[0]["value"],))
         self.pause()
+        return Written(str(remediation.object))
 
     def observe(self, remediation: Remediation, reader: Any, there: Collection[str]) -> Rollout:
         self.pause()

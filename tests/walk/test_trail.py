@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from bot.errors import Rejected
 from bot.model import Difference, Outcome, Remediation, Rollout, Text, Verdict
@@ -76,3 +77,38 @@ def test_who_was_refused_the_kill_switch_is_kept(workspace: Make) -> None:
     stage.typed("Ana", "unfreeze")
     kept = [(entry["event"]["what"], entry["event"]["who"], entry["event"].get("key", "")) for entry in stage.audit.entries()]
     assert kept == [("refused", "slack:U04GIL", "guest"), ("frozen", "slack:U01ANA", ""), ("refused", "slack:U01ANA", "not_unfreezer")]
+
+
+def events(stage: SlackStage, what: str) -> list[dict[str, Any]]:
+    return [entry["event"] for entry in stage.audit.entries() if entry["event"]["what"] == what]
+
+
+def test_a_write_is_kept_with_what_came_back(workspace: Make) -> None:
+    stage = workspace(world=SmallWorld(rollout=Rollout(1, 1, 1, True, new_pods=("chat-new",))))
+    stage.planned()
+    stage.click("Wei", "approve")
+    (sent,) = events(stage, "sent")
+    kept = {name: sent[name] for name in ("object", "uid", "resourceVersion", "generation")}
+    assert kept == {"object": "Deployment llm/chat", "uid": "uid-1", "resourceVersion": "800", "generation": 2}
+
+
+def test_a_refused_write_is_kept_with_the_servers_answer_short_and_without_its_secrets(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    words = f'admission webhook "guard.example" denied the request: --api-key={HF} ' + "x" * 4000
+    stage.world.fail["execute_step"] = [Rejected(f"prod: {words}").answered(422, "Invalid", words)]
+    stage.click("Wei", "approve")
+    (refused,) = events(stage, "not_carried_out")
+    assert (refused["answer"]["status"], refused["answer"]["reason"]) == (422, "Invalid")
+    assert refused["answer"]["message"].startswith('admission webhook "guard.example" denied the request')
+    assert len(refused["answer"]["message"]) <= 420
+    assert HF not in trail_of(stage)
+
+
+def test_a_refusal_that_no_server_gave_has_no_answer(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    stage.world.fail["execute_step"] = [Rejected("not this object")]
+    stage.click("Wei", "approve")
+    (refused,) = events(stage, "not_carried_out")
+    assert "answer" not in refused

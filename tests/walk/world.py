@@ -49,6 +49,7 @@ from bot.model import (
     Text,
     Verdict,
     Words,
+    Written,
 )  # fmt: skip
 from bot.policy import ApproverRule, Policy, ReadRule
 from bot.remediation.measure import compare
@@ -301,18 +302,20 @@ class SmallWorld:
         self._call("dry_run")
         self.dry_runs += 1
 
-    def execute_step(self, remediation: Remediation, index: int, operation_id: str, writer: Any) -> None:
+    def execute_step(self, remediation: Remediation, index: int, operation_id: str, writer: Any) -> Written:
         """As the real one: a step of this operation that arrived before is recognised by its mark."""
         self._call("execute_step")
         mark = f"{operation_id}/{index}"
+        back = Written(str(DEPLOYMENT), "uid-1", f"{800 + index}", 2 + index)
         if mark in self.operations:
-            return
+            return replace(back, recognised=True)
         if index == 0 and self._differences(remediation):
             raise Conflict("a test does not hold")
         self.value = remediation.steps[index].patch[0]["value"]
         self.operations.append(mark)
         self.writes.append(f"{remediation.direction}:{index}")
         self._call("after_write")
+        return back
 
     def carried_out(self, operation: Operation, reader: Any, undos: Sequence[Operation] = ()) -> Operation:
         """Of the step that was being sent, the mark tells. Each step of an undo that arrived has put one back."""
