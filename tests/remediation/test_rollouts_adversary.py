@@ -16,7 +16,7 @@ from bot.errors import Conflict, Rejected, Temporary
 from bot.model import ObjectRef
 from bot.remediation import Changed, dry_run, execute_step, observe, plan_undo
 from bot.remediation.standing import standing
-from bot.remediation.workload import is_ready
+from bot.remediation.workload import condition, is_ready
 from bot.sandbox.behaviours import ANNOTATION
 from tests.cluster.real_cluster import RealCluster
 from tests.cluster.rest_api import MERGE
@@ -198,6 +198,25 @@ def test_a_rollout_past_its_own_deadline_is_never_ready(place: Place) -> None:
     found = until(lambda: look if (look := observe(remediation, place.reader)).stuck else None)
     assert found.stuck == "never_ready"
     assert "timed out progressing" in found.detail
+
+
+def test_a_rollout_past_its_own_deadline_goes_on_while_the_start_up_probe_allows_it(place: Place) -> None:
+    if not isinstance(place.cluster, RealCluster):
+        pytest.skip("the simulated controllers keep no deadline")
+    theirs = manifest("Deployment", place.namespace, script={"ready_after": 1, "log": ["serving"]}, progressDeadlineSeconds=2)
+    probe = {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 10, "failureThreshold": 120}
+    theirs["spec"]["template"]["spec"]["containers"][0].update(readinessProbe={"httpGet": {"path": "/health", "port": 8000}}, startupProbe=probe)
+    place.cluster.apply(theirs)
+    remediation = place.planned(recommendation(), place.target("Deployment", until(lambda: next((one for one in place.pods() if is_ready(one)), None))))
+    execute_step(remediation, 0, "op-1", place.writer)
+    stalls = {"spec": {"template": {"metadata": {"annotations": {ANNOTATION: json.dumps({"ready_after": None, "log": ["loading"]})}}}}}
+    made(real_cluster().client.patch(f"/apis/apps/v1/namespaces/{place.namespace}/deployments/chat", json=stalls, headers=MERGE))
+    found = until(lambda: look if (look := observe(remediation, place.reader)).starting and late(place) else None)
+    assert (found.done, found.stuck) == (False, "")
+
+
+def late(place: Place) -> bool:
+    return condition(place.body("Deployment"), "Progressing").get("reason") == "ProgressDeadlineExceeded"
 
 
 def test_gitops_that_reverts_while_the_pods_roll_leaves_the_change_not_standing(place: Place) -> None:
