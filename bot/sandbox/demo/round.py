@@ -101,9 +101,7 @@ class Round:
         return next((m for m in reversed(self._thread()) if _action(m, verb)), None)
 
     def _press(self, person: str, verb: str) -> None:
-        message = self._button(verb)
-        if message is None:
-            raise RuntimeError(f"no {verb} button in the thread")
+        message = wait_for(f"the button {verb} in the thread", lambda: self._button(verb), within_s=20)
         ack = self.world.slack.click(person, CHANNEL, message.ts, _action(message, verb))
         if ack.status != 200:
             raise RuntimeError(f"pressing {verb} was answered with {ack.status} {ack.error}")
