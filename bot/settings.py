@@ -264,7 +264,7 @@ class TimingSettings(Section):
     approval_ttl_s: float = Field(default=1500, gt=0, le=3600, description="how long an approval may be given")
     collect_budget_s: float = Field(default=25, gt=0, le=55, description="time to collect evidence of one target")
     watch_interval_s: float = Field(default=5, gt=0, le=60, description="pause between two looks at a rollout")
-    watch_timeout_s: float = Field(default=1800, gt=0, description="a rollout that takes longer is called stuck, unless a new pod is still within the time that its probe allows for a start")
+    watch_timeout_s: float = Field(default=1800, gt=0, description="a rollout that takes longer is called stuck, unless a new pod is still within the time that its probe allows for a start (for six hours more at most)")
     verification_window_s: float = Field(default=900, ge=0, description="how long a new process may take to get past the point where the old one died")
     verification_interval_s: float = Field(default=15, gt=0, le=60, description="pause between two looks at the new process")
     aftercare_s: float = Field(default=1800, ge=0, description="how long a verified change is watched for new kills and restarts")

@@ -1,7 +1,7 @@
 """The rollout is looked at, then the new process: the jobs "watch" and "verify", chains of short looks, none longer than a collection of evidence."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bot.cases.buttons import with_buttons
 from bot.cases.changed import changed_words
@@ -13,6 +13,7 @@ from bot.lifecycle import BOT, move
 from bot.model import Case, Diagnosis, Operation, Outcome, Remediation, Rollout, State, TargetQuery, Verdict, Words
 
 SHOWS_ITSELF = "crash_looping"  # then the new process says best what is wrong with it
+LONGEST_START = timedelta(hours=6)  # beyond the time to watch: a pod that is evicted and made anew is given the time of its probes each time, without end
 
 
 def watch(desk: Desk, case_id: str) -> None:
@@ -37,7 +38,7 @@ def watch(desk: Desk, case_id: str) -> None:
         else:
             desk.note("stuck", case, operation=operation.id, reason=rollout.stuck, detail=rollout.detail)
             stuck(desk, case_id, None)
-    elif operation.watch_until is not None and now >= operation.watch_until and not rollout.starting:
+    elif operation.watch_until is not None and now >= operation.watch_until + (LONGEST_START if rollout.starting else timedelta()):
         desk.note("stuck", case, operation=operation.id, reason="took_too_long", detail=rollout.detail)
         stuck(desk, case_id, Words("took_too_long", {"ready": str(rollout.ready), "wanted": str(rollout.wanted)}))
     else:

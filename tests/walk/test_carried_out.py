@@ -71,6 +71,13 @@ def test_a_rollout_is_watched_past_the_time_for_it_while_its_pods_probe_allows_t
     assert stage.later(case, seconds=6).state is State.STUCK
 
 
+def test_pods_that_are_made_anew_for_ever_are_not_watched_for_ever(stage: Stage) -> None:
+    stage.world.rollout = Rollout(2, 1, 1, False, starting=True)
+    case = stage.later(stage.approved(), minutes=5 * 60)
+    assert case.state is State.WATCHING
+    assert stage.later(case, minutes=2 * 60).state is State.STUCK
+
+
 def stuck(stage: Stage) -> Case:
     stage.world.rollout = Rollout(1, 1, 0, False, "unschedulable")
     return stage.later(stage.approved(), seconds=6)
