@@ -258,7 +258,7 @@ def _requests(incident: Incident) -> list[Fact]:
             for name, field in (("running", "running"), ("waiting", "waiting"), ("cache_usage", "usage"))
             if field in stats.fields
         ]
-    asked = _near(incident, incident.of("vllm.request"))
+    asked = _near(incident, [event for event in incident.events if "prompt_logprobs" in event.fields])
     if asked is not None and str(asked.fields.get("prompt_logprobs", "None")) != "None":
         facts.append(Fact("requests.prompt_logprobs", True, asked.place))
     failed = incident.last("vllm.answered_500")

@@ -131,3 +131,37 @@ def test_more_ranks_than_cards_here_counts_only_where_nothing_came_after_it() ->
     assert "8 ranks" in alone.summary.en
     loaded = "(RayWorkerWrapper pid=7) INFO 04-02 09:12:40 [gpu_model_runner.py:2602] Starting to load model /m...\n"
     assert diagnose({"container.log": warned + loaded + frame("vllm/v1/worker/gpu_model_runner.py", "capture_model") + oom()}).cause == "cuda_graph_capture"
+
+
+def test_an_evaluation_by_likelihood_asks_for_log_probabilities_of_its_prompts() -> None:
+    log = """Running loglikelihood requests:   0%|          | 0/4100 [00:00<?, ?it/s]
+[rank0]:   File "/opt/env/lib/python3.10/site-packages/vllm/model_executor/layers/sampler.py", line 287, in forward
+[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.91 GiB. GPU 0 has a total capacity of 23.64 GiB of which 2.20 GiB is free.
+"""
+    found = diagnose({"container.log": log})
+    assert (found.cause, found.recommendations[0].remedy) == ("runtime_burst", "logprobs")
+    assert diagnose({"container.log": log.replace("loglikelihood", "generate_until")}).recommendations[0].remedy != "logprobs"
+
+
+def test_a_prefill_of_sglang_shows_that_it_serves() -> None:
+    log = """[2024-11-30 06:08:40 TP0] Prefill batch. #new-seq: 4, #new-token: 8192, #cached-token: 0, token usage: 0.11, #running-req: 0, #queue-req: 41
+[2024-11-30 06:08:41 TP0] Traceback (most recent call last):
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.64 GiB. GPU 0 has a total capacity of 79.15 GiB of which 3.40 GiB is free.
+"""
+    assert diagnose({"container.log": log}).cause == "runtime_burst"
+
+
+DF = "$ df -h /dev/shm\nFilesystem      Size  Used Avail Use% Mounted on\n{row}\n"
+BUS = "INFO: worker 3 starts\n*** SIGBUS received at time=1768382920 on cpu 11 ***\n"
+
+
+def test_a_bus_error_while_a_large_shared_memory_is_full_is_that() -> None:
+    full = diagnose({"container.log": BUS, "node_readings.txt": DF.format(row="tmpfs           120G  120G     0 100% /dev/shm")})
+    room = diagnose({"container.log": BUS, "node_readings.txt": DF.format(row="tmpfs           120G  2.0G  118G   2% /dev/shm")})
+    assert (full.cause, full.recommendations[0].remedy, room.cause) == ("shm_too_small", "shm_size", "unknown")
+
+
+def test_a_small_and_full_shared_memory_is_named_where_nothing_else_is_known() -> None:
+    log = "E1213 09:14:02.334105 1 python.cc:1109] Stub process is unhealthy and it will be restarted.\n"
+    found = diagnose({"container.log": log, "node_readings.txt": DF.format(row="shm              64M   64M     0 100% /dev/shm")})
+    assert (found.cause, found.certainty.value) == ("shm_too_small", "possible")
