@@ -5,6 +5,7 @@ Turns sqlite3's errors into StoreError. Knows no Case and no Job.
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,14 @@ from bot.errors import StoreError
 
 Row = tuple[Any, ...]
 
+RETRY_S = 0.01
+
 
 class Database:
-    """One file. `synchronous=FULL`: what was committed survives a power cut, not only a kill."""
+    """One file. `synchronous=FULL`: what was committed survives a power cut, not only a kill. Another writer is waited for `wait_s` seconds."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, wait_s: float = 10) -> None:
+        self.path, self.wait_s = path, wait_s
         self._local = threading.local()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -64,10 +67,9 @@ class Database:
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
-            connection.execute("PRAGMA journal_mode = WAL")
+            connection = sqlite3.connect(self.path, timeout=self.wait_s, isolation_level=None)
+            _write_ahead(connection, self.wait_s)
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA busy_timeout = 10000")
             connection.execute("PRAGMA foreign_keys = ON")
             self._local.connection = connection
         return connection
@@ -78,3 +80,17 @@ class Database:
             yield
         except sqlite3.Error as wrong:
             raise StoreError(f"{self.path}: {wrong}") from wrong
+
+
+def _write_ahead(connection: sqlite3.Connection, wait_s: float) -> None:
+    """Changes a new file to write-ahead mode. SQLite refuses that at once when another connection holds the file, whatever time-out it was given, so that the wait for the other is ours."""
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as wrong:
+            if wrong.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                connection.close()
+                raise
+        time.sleep(RETRY_S)
