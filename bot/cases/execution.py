@@ -12,11 +12,12 @@ from bot.cases.buttons import taken_back, with_buttons
 from bot.cases.changed import voids
 from bot.cases.desk import Desk
 from bot.cases.ending import back
-from bot.errors import Permanent, Refused, WorldError
+from bot.errors import Permanent, Refused, Temporary, WorldError
 from bot.lifecycle import BOT, move
-from bot.model import Case, Difference, Measured, Operation, State, Words, Written
+from bot.model import Case, Difference, Measured, Operation, State, StepKind, Words, Written
 
 LONGEST = 400  # characters of a server's words that are kept
+MARKED = (StepKind.PATCH, StepKind.CREATE)  # steps that leave the operation's mark
 BEFORE = timedelta(hours=1)  # what the metrics were in that time is compared with what they are after the change
 
 
@@ -104,11 +105,29 @@ def _step(desk: Desk, case_id: str, operation: Operation) -> Operation | None:
     try:
         written = desk.engine.execute_step(operation.remediation, index, operation.id, writer)
     except Permanent as wrong:
-        _refused(desk, case, index, True, Words("step_refused", {"step": str(index + 1), "reason": str(wrong)}), wrong)
+        _refused(desk, case, index, not _may_stand(desk, operation, wrong), Words("step_refused", {"step": str(index + 1), "reason": str(wrong)}), wrong)
         return None
+    except Temporary as wrong:  # whether it arrived, the next try finds out; that this one was made is kept as well
+        desk.note("try_failed", case, operation=operation.id, step=index, reason=str(wrong)[:LONGEST], **_answer(wrong))
+        raise
     desk.note("sent", case, operation=operation.id, step=index, **_came_back(written))
     kept = _keep(desk, case_id, operation.id, sending=None, next_step=index + 1)
     return kept.operation if kept.state is State.EXECUTING else None
+
+
+def _may_stand(desk: Desk, operation: Operation, wrong: Permanent) -> bool:
+    """Whether the step that was refused may have arrived all the same: by an earlier try whose answer never came, or because what came back was no answer of the
+    server's. Its mark tells, where it can be read; what leaves no mark may have when it was tried before."""
+    index, tried = operation.next_step, operation.sending is not None
+    if not tried and wrong.status:
+        return False
+    if operation.remediation.steps[index].kind not in MARKED:
+        return tried
+    try:
+        arrived = desk.engine.carried_out(replace(operation, sending=index), desk.reader(operation.remediation.target), ())
+    except WorldError:
+        return True
+    return len(arrived.remediation.steps) > index
 
 
 def _came_back(written: Written) -> dict[str, Any]:

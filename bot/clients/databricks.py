@@ -99,13 +99,14 @@ class Workspace:
         return found
 
     def _error(self, method: str, path: str, status: int, data: bytes) -> WorldError:
-        words = f"{self.name}: {method} {path}: {_said(data) or f'HTTP status {status}'}"
+        reason, said = _said(data)
+        words = f"{self.name}: {method} {path}: {f'{reason}: {said}'.strip(': ') or f'HTTP status {status}'}"
         if status == 401:
-            return Forbidden(f"{self.name}: the workspace does not accept the token (401)")
+            return Forbidden(f"{self.name}: the workspace does not accept the token (401)").answered(status, reason, said)
         if 300 <= status < 400:
             return Permanent(f"{self.name}: {self.host} redirects {path}, which is not followed; is it the workspace's own address?")
         kinds: Mapping[int, type[WorldError]] = {403: Forbidden, 404: NotFound, 409: Conflict, 400: Rejected, 422: Rejected, 429: Temporary, 504: TimedOut}
-        return kinds.get(status, Temporary if status >= 500 else Permanent)(words)
+        return kinds.get(status, Temporary if status >= 500 else Permanent)(words).answered(status, reason, said)
 
 
 class DatabricksReader:
@@ -221,11 +222,13 @@ def _seconds(text: str) -> float:
     return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text.strip()) else 1.0
 
 
-def _said(data: bytes) -> str:
-    """The workspace's own words, as one short line."""
+def _said(data: bytes) -> tuple[str, str]:
+    """The workspace's own words: its error code, and its message as one short line."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        return ""
-    words = f"{found.get('error_code', '')}: {found.get('message', '')}" if isinstance(found, dict) else ""
-    return " ".join(words.split())[:400].strip(": ")
+        return "", ""
+    if not isinstance(found, dict):
+        return "", ""
+    code, message = (" ".join(str(found.get(key) or "").split()) for key in ("error_code", "message"))
+    return code[:60], message[:400]

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from bot.clients.databricks import KIND, VERSION, DatabricksReader, Workspace, as_object
 from bot.clients.databricks_writer import DatabricksWriter
-from bot.errors import Conflict, Forbidden, NotFound, Permanent, Rejected, Temporary, Unreachable, Unsupported
+from bot.errors import Conflict, Forbidden, NotFound, Permanent, Rejected, Temporary, Unreachable, Unsupported, WorldError
 from bot.model import ObjectRef
 from bot.sandbox.databricks import Endpoint, FakeDatabricks, entity, serving
 from bot.sandbox.loopback import Served
@@ -79,8 +79,10 @@ def test_answers_of_no_known_shape_give_an_empty_object(shape: dict[str, Any]) -
 @pytest.mark.parametrize(("status", "error"), [(403, Forbidden), (404, NotFound), (409, Conflict), (400, Rejected), (500, Temporary), (418, Permanent)])
 def test_refusals_become_our_errors_with_the_workspaces_words(fake: FakeDatabricks, tmp_path: Path, status: int, error: type[Exception]) -> None:
     fake.trouble = [(status, {})]
-    with pytest.raises(error, match="SOMETHING: trouble"):
+    with pytest.raises(error, match="SOMETHING: trouble") as raised:
         workspace(fake, tmp_path).get("/api/2.0/serving-endpoints/chat")
+    assert isinstance(raised.value, WorldError)
+    assert (raised.value.status, raised.value.reason, raised.value.words) == (status, "SOMETHING", "trouble")
 
 
 def test_a_busy_workspace_is_asked_again_after_the_time_that_it_names(fake: FakeDatabricks, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import Conflict, Rejected, Unreachable
+from bot.errors import Conflict, Forbidden, Permanent, Rejected, Unreachable
 from bot.model import Case, Job, Rollout, State, Verdict
 from tests.walk.world import DONE, FINE, JO, LI, SICK, WEI, SmallWorld, Stage, planned
 
@@ -39,6 +39,34 @@ def test_a_write_that_fails_each_time_ends_stuck_since_nobody_knows(stage: Stage
     case = stage.approved()
     for _ in range(6):
         case = stage.later(case, seconds=30)
+    assert (case.state, case.trouble and case.trouble.key) == (State.STUCK, "step_refused")
+
+
+def test_a_refusal_after_a_write_whose_answer_was_lost_is_not_called_nothing_done(stage: Stage) -> None:
+    stage.world.fail["after_write"] = [Unreachable("the connection broke")]
+    stage.world.on_call = lambda name: stage.world.fail.update(execute_step=[Forbidden("the token has expired")]) if name == "after_write" else None
+    case = stage.later(stage.approved(), seconds=5)
+    assert (case.state, stage.world.writes, [button.verb for button in case.buttons]) == (State.STUCK, ["apply:0"], ["wait", "undo", "leave"])
+    case = stage.click(WEI, case, "wait")
+    assert (case.state, stage.world.writes) == (State.VERIFIED, ["apply:0"])
+
+
+def test_what_came_back_and_was_no_answer_of_the_servers_is_not_called_nothing_done(stage: Stage) -> None:
+    stage.world.fail["after_write"] = [Permanent("the answer is not JSON")]
+    case = stage.approved()
+    assert (case.state, stage.world.writes, [button.verb for button in case.buttons]) == (State.STUCK, ["apply:0"], ["wait", "undo", "leave"])
+
+
+def test_a_refusal_after_a_try_that_did_not_arrive_leaves_everything_as_it_was(stage: Stage) -> None:
+    stage.world.fail["execute_step"] = [Unreachable("no answer"), Forbidden("the token has expired")]
+    case = stage.later(stage.approved(), seconds=5)
+    assert (case.state, stage.world.writes, [button.verb for button in case.buttons]) == (State.DIAGNOSED, [], ["apply", "retry"])
+
+
+def test_where_nobody_can_look_whether_an_earlier_try_arrived_it_is_not_called_nothing_done(stage: Stage) -> None:
+    stage.world.fail["execute_step"] = [Unreachable("no answer"), Forbidden("the token has expired")]
+    stage.world.fail["carried_out"] = [Unreachable("no answer")]
+    case = stage.later(stage.approved(), seconds=5)
     assert (case.state, case.trouble and case.trouble.key) == (State.STUCK, "step_refused")
 
 

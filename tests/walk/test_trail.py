@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bot.errors import Rejected
+from bot.errors import Rejected, Temporary, TimedOut, Unreachable
 from bot.model import Difference, Outcome, Remediation, Rollout, Text, Verdict
 from tests.walk.slack_stage import SlackStage
 from tests.walk.test_thread import Changed
@@ -112,3 +112,19 @@ def test_a_refusal_that_no_server_gave_has_no_answer(workspace: Make) -> None:
     stage.click("Wei", "approve")
     (refused,) = events(stage, "not_carried_out")
     assert "answer" not in refused
+
+
+def test_a_write_that_ended_in_a_temporary_error_is_kept_before_it_is_tried_again(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    stage.world.fail["execute_step"] = [TimedOut("no answer in time"), Temporary(f"busy --api-key={HF}").answered(429, "TooManyRequests", f"busy --api-key={HF}")]
+    stage.world.fail["after_write"] = [Unreachable("the connection broke")]
+    stage.click("Wei", "approve")
+    for _ in range(3):
+        stage.later(seconds=10)
+    kept = [(entry["event"]["what"], entry["event"].get("answer", {}).get("status"), entry["event"].get("recognised")) for entry in stage.audit.entries()]
+    told = [one for one in kept if one[0] in ("sends", "try_failed", "sent")]
+    assert told == [*(("sends", None, None), ("try_failed", None, None)), *(("sends", None, None), ("try_failed", 429, None)), *(("sends", None, None), ("try_failed", None, None)),
+                    ("sends", None, None), ("sent", None, True)]  # fmt: skip
+    assert [one["reason"] for one in events(stage, "try_failed")][::2] == ["no answer in time", "the connection broke"]
+    assert HF not in trail_of(stage)

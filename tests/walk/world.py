@@ -319,6 +319,7 @@ class SmallWorld:
 
     def carried_out(self, operation: Operation, reader: Any, undos: Sequence[Operation] = ()) -> Operation:
         """Of the step that was being sent, the mark tells. Each step of an undo that arrived has put one back."""
+        self._call("carried_out")
         counts = [one.next_step + (f"{one.id}/{one.next_step}" in self.operations) for one in (operation, *undos)]
         return replace(operation, remediation=replace(operation.remediation, steps=operation.remediation.steps[sum(counts[1:]) : counts[0]]))
 
