@@ -1,8 +1,8 @@
-"""`python -m bench kills [--points N] [--serve N] [--real N] [--seed S] [--side-by-side J]`: the bot is killed with -9 at seeded random moments, again and again.
+"""`python -m bench kills [--points N] [--serve N] [--real N] [--endpoints N] [--seed S] [--side-by-side J]`: the bot is killed with -9 at seeded random moments, again and again.
 
 Points are kills. Most are in the small world of tests/walk (real use-cases, store, queue and audit trail; a cluster that counts its writes), some are of
-`oombot serve` against the whole sandbox, and some on the real API server, whose own audit log counts the writes; there a round is several workloads side by
-side, and one control plane serves all rounds. After each round: is the end right, was each write done once, is nothing said twice, is the audit trail whole?
+`oombot serve` against the whole sandbox, some on the real API server, whose own audit log counts the writes; there a round is several workloads side by
+side, and one control plane serves all rounds; and some are before a Databricks workspace, which counts the updates that it accepted. After each round: is the end right, was each write done once, is nothing said twice, is the audit trail whole?
 """
 
 import argparse
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.walk.killed_cluster import ClusterRound, Fleet
+from tests.walk.killed_endpoint import EndpointRound
 from tests.walk.killed_serve import Outside
 from tests.walk.killing import Round, Tally
 
@@ -32,6 +33,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--replicas", type=int, default=1, help="bots that work on one store at a time, but for --serve (default 1)")
     parser.add_argument("--serve", type=int, default=0, help="kills of `oombot serve` against the sandbox (default 0)")
     parser.add_argument("--real", type=int, default=0, help="kills on the real API server, several workloads side by side (default 0; needs `make control-plane`)")
+    parser.add_argument("--endpoints", type=int, default=0, help="kills before a Databricks workspace, several endpoints side by side (default 0)")
     parser.add_argument("--seed", type=int, default=1, help="the first round's seed; each round takes the next")
     parser.add_argument("--side-by-side", type=int, default=2, help="rounds in the small world at a time (default 2)")
     asked = parser.parse_args(argv)
@@ -39,6 +41,7 @@ def main(argv: list[str]) -> int:
         ("small world", asked.points, partial(small, replicas=asked.replicas), asked.side_by_side),
         ("serve", asked.serve, serve, 1),
         ("real API server", asked.real, Real(asked.replicas), 1),
+        ("endpoints", asked.endpoints, partial(endpoints, replicas=asked.replicas), 1),
     ]
     wrong = 0
     for name, points, play, width in lanes:
@@ -94,6 +97,11 @@ def _shares(at: Counter[str]) -> str:
 def small(seed: int, replicas: int = 1) -> Tally:
     with tempfile.TemporaryDirectory(prefix="oombot-kills-") as folder:
         return Round(Path(folder), seed, AS_MANY_AS_IT_TAKES, replicas).go()
+
+
+def endpoints(seed: int, replicas: int = 1) -> Tally:
+    with tempfile.TemporaryDirectory(prefix="oombot-kills-") as folder:
+        return EndpointRound(Path(folder), seed, AS_MANY_AS_IT_TAKES, replicas=replicas).go()
 
 
 def serve(seed: int) -> Tally:

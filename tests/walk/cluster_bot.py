@@ -23,6 +23,7 @@ from bot.clients.sqlite import Database
 from bot.clock import SystemClock
 from bot.evidence import commands
 from bot.policy import ApproverRule, Policy, ReadRule
+from bot.ports import ClusterReader, ClusterWriter
 from bot.queue.sqlite import SqliteQueue
 from bot.remediation.actions import ACTIONS
 from bot.settings import Access
@@ -41,19 +42,17 @@ QUICK = Timings(
 )  # fmt: skip
 
 
-class ClusterBot:
-    """One process's parts. `folder` holds the two kubeconfigs besides what the bot keeps."""
+class WholeBot:
+    """One process's parts, in front of one cluster or workspace of any kind."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, reader: ClusterReader, writer: ClusterWriter) -> None:
         clock, database = SystemClock(), Database(folder / "oombot.db")
         self.world = OutsideWorld(folder)
         self.store = SqliteStore(database)
         self.queue = SqliteQueue(database, clock, workers=4, lease_s=60)
         self.audit = AuditTrail(folder / "audit.jsonl", b"k" * 32, clock, self.store)
-        self.reader = KubernetesReader("prod", api_client(Access(kubeconfig=folder / "reader.kubeconfig")), commands.in_pod)
-        writer = KubernetesWriter("prod", api_client(Access(kubeconfig=folder / "remediator.kubeconfig")))
         self.cases = Cases(
-            self.store, self.queue, {"prod": self.reader}, {"prod": writer}, None, OutsideChat(self.world), ListedPeople(), POLICY, KNOWLEDGE, self.audit, clock,
+            self.store, self.queue, {reader.name: reader}, {writer.name: writer}, None, OutsideChat(self.world), ListedPeople(), POLICY, KNOWLEDGE, self.audit, clock,
             timings=QUICK, engine=real(),
         )  # fmt: skip
         self.keys: Callable[[], int] = itertools.count(1).__next__
@@ -62,6 +61,14 @@ class ClusterBot:
         self.cases.bind(self.queue)
         self.queue.start()
         self.cases.resume()
+
+
+class ClusterBot(WholeBot):
+    """`folder` holds the two kubeconfigs besides what the bot keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        reader = KubernetesReader("prod", api_client(Access(kubeconfig=folder / "reader.kubeconfig")), commands.in_pod)
+        super().__init__(folder, reader, KubernetesWriter("prod", api_client(Access(kubeconfig=folder / "remediator.kubeconfig"))))
 
 
 def live(folder: str, ready: Connection) -> None:

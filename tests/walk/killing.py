@@ -24,7 +24,7 @@ from tests.walk.world import ANA, JO, OPS, WEI
 WITHIN_S = 120
 MESSAGES = 7  # top, evidence, recommendation; plan and outcome of the apply and of the undo
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.walk.killed_bot", "tests.walk.cluster_bot"])
+FORKS.set_forkserver_preload(["tests.walk.killed_bot", "tests.walk.cluster_bot", "tests.walk.endpoint_bot"])
 
 
 @dataclass
