@@ -42,7 +42,7 @@ _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("labels", re.compile(r"\{(?:\w{1,60}=\"[^\"]{0,200}\"(?:, ?)?){1,30}\}\s{1,3}")),  # of Loki's logcli
     ("srun", re.compile(r"\d{1,4}: (?= ?[A-Za-z\[({/])")),
     ("number", re.compile(r" {0,6}\d{1,7}(?:\t| ?[│|] )(?=\S)")),  # of cat -n and of viewers
-    ("frame", re.compile(r"[│┃] ?(?=\S)")),
+    ("frame", re.compile(r"[│┃] ?(?=\S)|\| (?=\S| {2,})")),  # of a notebook, a panel, and of Python's exception groups
     ("pm2", re.compile(r"\d{1,3}\|(?P<service>[A-Za-z][\w.-]{0,40}) {0,20}\| ")),
     ("clock", re.compile(r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]? {1,2}(?=\S)")),
     ("margin", re.compile(r"[ \t]{1,12}(?=\S)")),

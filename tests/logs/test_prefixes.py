@@ -34,6 +34,7 @@ MESSAGE = "Available KV cache memory: 10.58 GiB"
         (f"0|vllm     | (EngineCore pid=3) {MESSAGE}", "EngineCore", 3, None),
         (f"   812\t(EngineCore pid=3) {MESSAGE}", "EngineCore", 3, None),
         (f"│ {MESSAGE}", "", None, None),
+        (f"    | {MESSAGE}", "", None, None),
         (
             '{"log":"(EngineCore pid=3) INFO 04-09 08:52:40 [a.py:98] ' + MESSAGE + '\\n","stream":"stderr","time":"2025-07-29T12:19:19.33Z"}',
             "EngineCore",
