@@ -225,7 +225,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.kill_matches_container": ("bool", "one of them belongs to the incident"),
     "kernel.match": ("text", "matched by: container, pod, name (no pod to compare with), time (no path, but at the time of its end), size (no path, but it filled just this container's limit), earlier (an older start of it), node (the machine ran out), sibling, stranger, unplaced"),
     "kernel.limit": ("text", "whose limit was hit: container (or pod, unit), node, other"),
-    "kernel.level": ("text", "level of that limit: container, pod, kubepods, qos, docker, unit, node, cpuset, policy, user-space"),
+    "kernel.level": ("text", "level of that limit: container, pod, kubepods, qos, docker, system (the node's own daemons), unit, node, cpuset, policy, user-space"),
     "kernel.ancestor": ("bool", "the limit of all pods together"),
     "kernel.by": ("text", "who killed: kernel, systemd-oomd, earlyoom, OOM controller of the machine"),
     "kernel.victim": ("text", "killed process, or the unit that was ended as a whole"),

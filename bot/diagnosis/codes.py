@@ -22,6 +22,7 @@ _WORDS: dict[str, Text] = {
     "node": Text("the whole machine", "整台机器"),
     "kubepods": Text("all pods together", "所有 Pod 合计"),
     "qos": Text("all pods of one class", "同一 QoS 等级的所有 Pod"),
+    "system": Text("the node's own daemons", "节点自身的守护进程"),
     "refused": Text("connection refused", "连接被拒绝"),
     "timeout": Text("none in time", "超时无应答"),
     "no-route": Text("no way to the pod", "无法到达 Pod"),

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?![0-9a-f])")
 _HEX = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _KUBEPODS = re.compile(r"kubepods(?:\.slice)?/?$")
+_SYSTEM = re.compile(  # where a node keeps what is reserved for its own daemons (kube-reserved, system-reserved), and those daemons as units
+    r"^/(?:podruntime|runtime|kubelet|kube-?reserved|system-?reserved|system)(?:\.slice)?/?$|/(?:kubelet|containerd|docker|crio|cri-docker|k3s(?:-agent)?|rke2-(?:server|agent))\.service$"
+)
 _QOS = re.compile(r"kubepods[-/](?:burstable|besteffort)(?:\.slice)?/?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """`level`: container | pod | qos | kubepods | docker | unit | user | root | other. Ids are "" where the path names none."""
+    """`level`: container | pod | qos | kubepods | docker | system | unit | user | root | other. Ids are "" where the path names none."""
 
     path: str
     level: str
@@ -47,6 +50,8 @@ def _level(path: str) -> str:
         return "qos"
     if _KUBEPODS.search(path):
         return "kubepods"
+    if _SYSTEM.search(path):
+        return "system"
     if "/user.slice" in path:
         return "user"
     if path.endswith((".service", ".scope", ".slice")):

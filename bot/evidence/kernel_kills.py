@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 PAGE = 4096  # bytes; the task table counts pages
 
-_INVOKED = re.compile(r"(?:^|\]\s|:\s)([^\[\]:]{1,64}|[^\[\]]{1,64}?) invoked oom-killer:(?:.*?order=(-?\d+))?")
+_INVOKED = re.compile(r"(?:^|\]\s|:\s)((?:[^\[\]:]{1,64}|[^\[\]]{1,64}?)(?:\[[^\[\]]{1,16}\])?) invoked oom-killer:(?:.*?order=(-?\d+))?")
 _SUMMARY = re.compile(r"oom-kill:constraint=(\w+)")
 _FIELD = re.compile(r"(oom_memcg|task_memcg|task|pid|cpuset|mems_allowed)=([^,\n]*)")
 _KILLED = re.compile(
@@ -120,7 +120,7 @@ class _Reader:
         self.room = ""  # what earlyoom said last of what is left
 
     def line(self, number: int, text: str) -> None:
-        if self._header(number, text) or self._numbers(text) or self._verdict(number, text):
+        if self._header(number, text) or self._numbers(number, text) or self._verdict(number, text):
             return
         self._others(number, text)
 
@@ -161,20 +161,26 @@ class _Reader:
         kill.order = int(invoked[2]) if invoked[2] and len(invoked[2]) < 4 else None
         return True
 
-    def _numbers(self, text: str) -> bool:
+    def _reported(self, number: int, text: str) -> Kill:
+        """The incident that a report's numbers belong to: they stand before its victim, so behind one they are another's whose header was cut off."""
+        told = self.now is not None and self.now.killed_line is not None
+        return self._open(number, text, fresh=True) if told else self._current(number, text)
+
+    def _numbers(self, number: int, text: str) -> bool:
         """Usage, limits, statistics and the task table of the current incident."""
         usage = _USAGE.search(text)
-        if usage and self.now is not None:
-            self.now.usage, self.now.limit = _kb(usage[1]), _kb(usage[2])
+        if usage:
+            kill = self._reported(number, text)
+            kill.usage, kill.limit = _kb(usage[1]), _kb(usage[2])
             return True
         swap = _SWAP.search(text)
         if swap and self.now is not None:
             self.now.version = 1 if swap[1] == "memory+swap" else 2
             return True
         stats = _STATS.search(text)
-        if stats and self.now is not None:
-            self.in_stats = True
-            self.now.oom_memcg = self.now.oom_memcg or stats[1]
+        if stats:
+            kill = self._reported(number, text)
+            self.in_stats, kill.oom_memcg = True, kill.oom_memcg or stats[1]
         row = _ROW.search(text)
         if row and self.now is not None:
             self.in_stats = False

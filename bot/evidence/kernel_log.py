@@ -188,7 +188,7 @@ def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str],
         limit, victim = cgroup.parse(kill.oom_memcg), cgroup.parse(kill.task_memcg)
         values: dict[str, tuple[Value | None, Place]] = {
             "scope": (kill.scope, place),
-            "level": (_level(kill, limit), place),
+            "level": (_level(kill, limit, victim), place),
             "by": (kill.by, place),
             "task": (kill.task, killed),
             "invoker": (kill.invoker, place),
@@ -225,8 +225,10 @@ def _moment(time: str, place: Place) -> dict[str, tuple[Value | None, Place]]:
     return {"boot_s": (float(time), place)} if re.fullmatch(r"\d{1,12}\.\d{1,9}", time) else {}
 
 
-def _level(kill: Kill, limit: cgroup.Cgroup) -> str:
-    """Whose limit it was: container | pod | kubepods | qos | docker | unit | node | cpuset | policy | user-space | unknown."""
+def _level(kill: Kill, limit: cgroup.Cgroup, victim: cgroup.Cgroup) -> str:
+    """Whose limit it was: container | pod | kubepods | qos | docker | system | unit | node | cpuset | policy | user-space | unknown."""
+    if kill.scope == "memcg" and limit.level == "system" and victim.container_id:
+        return "other"  # where systemd keeps a runtime's containers beside its daemons
     if kill.scope == "memcg":
         return limit.level if kill.oom_memcg else "unknown"
     return kill.scope

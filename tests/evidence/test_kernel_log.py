@@ -90,3 +90,53 @@ def test_old_kernel_scores_a_thread_or_a_parent_and_kills_another_number_in_one_
 def test_kill_whose_own_line_was_filtered_out_has_its_victim_from_the_reaper() -> None:
     found = old_kill("oom_reaper: reaped process 4171 (worker), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB")
     assert (found["kernel.kills"], found["kernel.kill.0.task"]) == (1, "worker")
+
+
+def kills_in(*lines: str) -> dict[str, Any]:
+    return {fact.name: fact.value for fact in read("".join(f"[ 8523.347322] {line}\n" for line in lines).encode(), "kernel.log").facts}
+
+
+def test_numbers_of_a_report_whose_header_was_cut_off_belong_to_its_victim() -> None:
+    group = f"/kubepods/burstable/pod{UID}/{OLD_ID}"
+    found = kills_in(
+        "memory: usage 524288kB, limit 524288kB, failcnt 9",
+        f"Memory cgroup stats for {group}: cache:0KB rss:520000KB",
+        "Memory cgroup out of memory: Killed process 911 (server) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB",
+    )
+    assert (found["kernel.kills"], found["kernel.kill.0.limit"], found["kernel.kill.0.level"]) == (1, 512 * 2**20, "container")
+
+
+def test_numbers_behind_a_victim_are_of_the_next_report_and_change_nothing_of_the_last() -> None:
+    found = kills_in(
+        "python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+        "memory: usage 524288kB, limit 524288kB, failcnt 9",
+        "Memory cgroup out of memory: Killed process 911 (server) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB",
+        "memory: usage 1048576kB, limit 1048576kB, failcnt 3",
+        "Memory cgroup out of memory: Killed process 977 (worker) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB",
+    )
+    assert [found[f"kernel.kill.{index}.limit"] for index in range(2)] == [512 * 2**20, 2**30]
+
+
+@pytest.mark.parametrize("name", ["runc:[2:INIT]", "runc:[1:CHILD]", "python3", "VLLM::EngineCore"])
+def test_process_that_asked_is_known_by_any_name_that_a_kernel_writes(name: str) -> None:
+    found = kills_in(
+        f"{name} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=-998",
+        "memory: usage 15360kB, limit 15360kB, failcnt 23",
+        f"Memory cgroup out of memory: Killed process 911 ({name}) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB",
+    )
+    assert (found["kernel.kill.0.invoker"], found["kernel.kill.0.limit"]) == (name, 15 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("group", "level"),
+    [("/podruntime.slice", "system"), ("/runtime.slice", "system"), ("/system.slice", "system"), ("/kube-reserved", "system"), ("/system.slice/containerd.service", "system"), ("/system.slice/chat.service", "unit")],
+)
+def test_limit_of_a_nodes_own_daemons_is_no_limit_of_a_program(group: str, level: str) -> None:
+    line = f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={group},task_memcg={group},task=exe,pid=911,uid=0"
+    assert kills_in(line)["kernel.kill.0.level"] == level
+
+
+def test_limit_of_all_services_is_not_the_daemons_where_a_container_under_it_was_taken() -> None:
+    group = f"/system.slice/docker-{OLD_ID}.scope"
+    line = f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice,task_memcg={group},task=python3,pid=911,uid=0"
+    assert kills_in(line)["kernel.kill.0.level"] == "other"
