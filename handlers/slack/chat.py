@@ -11,7 +11,7 @@ from slack_sdk import WebClient
 
 from bot.errors import NotFound, Permanent, Rejected, WorldError
 from bot.model import Actor, Case, Conversation, Operation, Target, Words
-from handlers.slack import blocks, kit, wording
+from handlers.slack import blocks, finding, kit, wording
 from handlers.slack.errors import Json, calling
 from handlers.slack.people import SlackPeople
 
@@ -41,7 +41,7 @@ class SlackChat:
         """Posts and gives the message's `ts`. Looks for it first when an earlier try is not known to have failed (an empty id in `case.posts`)."""
         channel, thread = self._place(case, purpose)
         if case.posts.get(purpose) == "":
-            found = self._find(case, purpose, channel, thread)
+            found = finding.find(self._client, self._metadata(case, purpose), channel, thread, case.created_at)
             if found and self._rewritten(case, purpose, found):
                 return found
         answer = self._sent("chat.postMessage", case, purpose, lambda content: self._client.chat_postMessage(channel=channel, thread_ts=thread, **QUIET, **content))
@@ -121,7 +121,11 @@ class SlackChat:
         approvers = self._approvers(case.target, action) if case.target else ()
         second = case.operation is None or self._second_person(case.operation)
         text, made = blocks.message(case, purpose, self._language_of(case), approvers, second_person=second, command=self._command)
-        return {"text": text, "blocks": made, "metadata": {"event_type": EVENT, "event_payload": {"case": case.id, "purpose": purpose}}}
+        return {"text": text, "blocks": made, "metadata": self._metadata(case, purpose)}
+
+    @staticmethod
+    def _metadata(case: Case, purpose: str) -> Json:
+        return {"event_type": EVENT, "event_payload": {"case": case.id, "purpose": purpose}}
 
     def _language_of(self, case: Case) -> str:
         """A thread is written in the language of whoever asked; one that an alert started in English."""
@@ -134,17 +138,3 @@ class SlackChat:
             return self._people.person(asker.id).language
         except WorldError:  # a thread in the wrong language is better than none
             return self._people.language(asker.id)
-
-    def _find(self, case: Case, purpose: str, channel: str, thread: str | None) -> str:
-        """The `ts` of the message with this Case's metadata, or "". A channel is searched from the Case's beginning on."""
-        if thread:
-            answer = calling("conversations.replies", lambda: self._client.conversations_replies(channel=channel, ts=thread, include_all_metadata=True, limit=200))
-        else:
-            oldest = f"{case.created_at.timestamp() - 60:.6f}"
-            answer = calling("conversations.history", lambda: self._client.conversations_history(channel=channel, oldest=oldest, include_all_metadata=True, limit=200))
-        wanted = {"case": case.id, "purpose": purpose}
-        for message in answer.get("messages", []):
-            metadata = message.get("metadata") or {}
-            if metadata.get("event_type") == EVENT and metadata.get("event_payload") == wanted:
-                return str(message["ts"])
-        return ""

@@ -1,6 +1,7 @@
 """The fake Slack refuses what Slack refuses. It is the double of the other tests, so its strictness is tested by the real slack_sdk."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -148,6 +149,28 @@ def test_metadata_comes_back_only_to_who_asks_for_it(api: WebClient) -> None:
     ts = api.chat_postMessage(channel=CHANNEL, text="x", metadata={"event_type": "e", "event_payload": {"a": "b"}})["ts"]
     assert "metadata" not in api.conversations_replies(channel=CHANNEL, ts=ts)["messages"][0]
     assert api.conversations_replies(channel=CHANNEL, ts=ts, include_all_metadata=True)["messages"][0]["metadata"]["event_payload"] == {"a": "b"}
+
+
+def pages(ask: Callable[..., Any]) -> list[list[str]]:
+    """The texts, page by page, to the end."""
+    found: list[list[str]] = []
+    cursor = ""
+    while not found or cursor:
+        answer = ask(**({"cursor": cursor} if cursor else {}))
+        found.append([each["text"] for each in answer["messages"]])
+        cursor = (answer.get("response_metadata") or {}).get("next_cursor", "")
+        assert answer["has_more"] is bool(cursor)
+    return found
+
+
+def test_a_long_channel_comes_in_pages_newest_first_and_a_thread_oldest_first(api: WebClient, slack: FakeSlack) -> None:
+    root = slack.say("Ana", CHANNEL, "0")
+    for number in range(1, 5):
+        slack.say("Ana", CHANNEL, str(number))
+        slack.say("Jo", CHANNEL, f"reply {number}", root.ts)
+    assert pages(partial(api.conversations_history, channel=CHANNEL, limit=2)) == [["4", "3"], ["2", "1"], ["0"]]
+    assert pages(partial(api.conversations_replies, channel=CHANNEL, ts=root.ts, limit=3)) == [["0", "reply 1", "reply 2"], ["reply 3", "reply 4"]]
+    assert error(api.conversations_history, channel=CHANNEL, cursor="nonsense") == "invalid_cursor"
 
 
 @pytest.mark.parametrize("text", ["<!channel>", "<!here|here>", "<@U02JO>", "<!subteam^S01ONCALL>"])

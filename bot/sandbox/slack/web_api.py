@@ -4,7 +4,7 @@ Source: docs.slack.dev, one method a page; the error words are Slack's.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bot.sandbox.slack import limits
@@ -168,25 +168,37 @@ def info(workspace: Workspace, arguments: Arguments) -> Json:
     return {"ok": True, "channel": _described(workspace, channel)}
 
 
+def _page(arguments: Arguments, found: Sequence[Message]) -> Json:
+    """One page: `oldest` and `latest` bound it, `limit` and `cursor` cut it. A bad cursor is refused."""
+    oldest, latest = float(arguments.get("oldest") or 0), float(arguments.get("latest") or "inf")
+    limit, cursor = max(1, min(int(arguments.get("limit") or 100), 999)), str(arguments.get("cursor") or "")
+    if cursor and not cursor.removeprefix("after:").isdigit():
+        return refuse("invalid_cursor")
+    within = [each for each in found if oldest <= float(each.ts) <= latest]
+    begin = int(cursor.removeprefix("after:") or 0)
+    everything = _yes(arguments.get("include_all_metadata"))
+    shown = [each.wire(with_metadata=everything) for each in within[begin : begin + limit]]
+    more = {"response_metadata": {"next_cursor": f"after:{begin + limit}"}} if begin + limit < len(within) else {}
+    return {"ok": True, "messages": shown, "has_more": bool(more), **more}
+
+
 def replies(workspace: Workspace, arguments: Arguments) -> Json:
+    """A thread, oldest first."""
     channel, refusal = _conversation(workspace, arguments)
     if channel is None:
         return refusal
     found = workspace.replies(channel.id, str(arguments.get("ts", "")))
     if not found:
         return refuse("thread_not_found")
-    everything = _yes(arguments.get("include_all_metadata"))
-    return {"ok": True, "messages": [each.wire(with_metadata=everything) for each in found], "has_more": False}
+    return _page(arguments, found)
 
 
 def history(workspace: Workspace, arguments: Arguments) -> Json:
+    """A channel without its threads, newest first."""
     channel, refusal = _conversation(workspace, arguments)
     if channel is None:
         return refusal
-    everything = _yes(arguments.get("include_all_metadata"))
-    oldest, limit = float(arguments.get("oldest") or 0), int(arguments.get("limit") or 100)
-    roots = [each for each in workspace.in_channel(channel.id) if not each.thread_ts and float(each.ts) >= oldest]
-    return {"ok": True, "messages": [each.wire(with_metadata=everything) for each in reversed(roots[-limit:])], "has_more": len(roots) > limit}
+    return _page(arguments, [each for each in reversed(workspace.in_channel(channel.id)) if not each.thread_ts])
 
 
 def members(workspace: Workspace, arguments: Arguments) -> Json:

@@ -8,6 +8,7 @@ import pytest
 from bot.errors import Forbidden, NotFound, Permanent, Rejected, Temporary
 from bot.model import Actor, Conversation, State, Words
 from bot.sandbox.slack import TEAM, FakeSlack
+from handlers.slack import finding
 from handlers.slack.chat import SlackChat, client
 from handlers.slack.errors import RateLimited, calling
 from handlers.slack.people import SlackPeople
@@ -61,6 +62,32 @@ def test_a_top_message_that_arrived_though_the_answer_was_lost_is_found_again(ch
         chat.post(made, "top")
     chat.post(replace(made, posts={"top": ""}), "top")
     assert len(slack.messages(CHANNEL)) == 1
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_post_whose_answer_was_lost_is_found_again_behind_many_other_messages(chat: SlackChat, slack: FakeSlack, in_thread: bool) -> None:
+    made = case(State.RECEIVED, created_at=datetime.now(UTC))
+    thread = slack.say("Ana", CHANNEL, "it is down").ts if in_thread else None
+    made = replace(made, request=replace(made.request, conversation=Conversation(CHANNEL, thread)))
+    others = finding.PAGE * 2 + 5
+    for _ in range(others if in_thread else 0):  # a thread is read from its beginning, a channel from its end
+        slack.say("Jo", CHANNEL, "I look", thread)
+    slack.break_after("chat.postMessage")
+    with pytest.raises(Temporary):
+        chat.post(made, "top")
+    for _ in range(0 if in_thread else others):
+        slack.say("Jo", CHANNEL, "and another thing")
+    chat.post(replace(made, posts={"top": ""}), "top")
+    assert len([each for each in slack.messages(CHANNEL) if each.metadata]) == 1
+
+
+def test_a_busy_channel_is_not_searched_for_ever(chat: SlackChat, slack: FakeSlack) -> None:
+    made = case(State.RECEIVED, created_at=datetime.now(UTC))
+    for _ in range(finding.PAGE * finding.PAGES + 3):
+        slack.say("Jo", CHANNEL, "and another thing")
+    chat.post(replace(made, posts={"top": ""}), "top")
+    assert len(slack.calls("conversations.history")) == finding.PAGES
+    assert len([each for each in slack.messages(CHANNEL) if each.metadata]) == 1
 
 
 def test_a_post_that_did_not_arrive_is_posted(chat: SlackChat, slack: FakeSlack) -> None:
