@@ -6,6 +6,7 @@ A page may hold fewer messages than were asked for (Slack's word), so the cursor
 import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from slack_sdk import WebClient
@@ -31,7 +32,7 @@ def find(client: WebClient, metadata: Json, channel: str, thread: str | None, si
 def _pages(ask: Callable[..., Any], where: Json) -> Iterator[Json]:
     cursor: dict[str, str] = {}
     for _ in range(PAGES):
-        answer = calling("conversations.replies" if "ts" in where else "conversations.history", lambda: ask(**where, **cursor))
+        answer = calling("conversations.replies" if "ts" in where else "conversations.history", partial(ask, **where, **cursor))
         yield from answer.get("messages") or ()
         following = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
         if not following:
