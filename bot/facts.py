@@ -129,6 +129,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "requests.waiting": ("int", "requests that waited at the last look"),
     "requests.running": ("int", "requests that ran at the last look"),
     "requests.cache_usage": ("float", "percent of the cache in use at the last look"),
+    "requests.stalled": ("bool", "by the log's last record of the load requests run, and not one token was made"),
     "requests.failed": ("bool", "a request was answered with an internal error"),
     "sleep.freed_bytes": ("int", "what sleep gave back"),
     "sleep.still_bytes": ("int", "what stayed in use on the card, by everybody"),

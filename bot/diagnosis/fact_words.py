@@ -229,6 +229,7 @@ SAYS: dict[str, Text] = {
     "ray_status.nodes": Text("Nodes of the Ray cluster: {value}.", "Ray 集群的节点数：{value}。"),
     "ray_status.serve": Text("Ray Serve says that an application is {value}.", "Ray Serve 显示某应用处于 {value}。"),
     "ray_status.serve_starting": Text("Replicas that have not started: {value}.", "尚未启动的副本数：{value}。"),
+    "requests.stalled": Text("Requests ran, and not one token was made.", "有请求在运行，却没有产生任何 token。"),
     "shm.entries": Text("Files in /dev/shm: {value}.", "/dev/shm 中的文件数：{value}。"),
     "shm.full": Text("/dev/shm is full.", "/dev/shm 已满。"),
     "shm.left_over": Text("A large memory volume that outlived a restart.", "一个经历过重启的大内存卷。"),

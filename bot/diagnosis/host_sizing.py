@@ -112,12 +112,15 @@ def _request(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | 
 
 
 def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
-    """At least twice what there is, and what was asked for."""
+    """At least twice what there is, and what was asked for; no size where a region of unknown size was asked for."""
     size = number(facts, "shm.size_bytes") or number(facts, "container.shm_limit_bytes")
     if size is None:
         size = number(facts, "ray.store_on_disk.available_bytes") or (64 * MIB if text(facts, "container.shm_volume") == "default" else None)
+    region = number(facts, "vllm.offload_region.region_bytes")
+    if text(facts, "failure.kind") == "bad_address" and not region:
+        return None
     stores = (number(facts, "ray.store_exceeds_shm.store_bytes"), number(facts, "ray.store_request_too_large.wanted_bytes"))
-    wanted = max((store for store in stores if store), default=0)
+    wanted = max((store for store in (*stores, region + LEAST_SHM if region else None) if store), default=0)
     to = rounded(max(LEAST_SHM, 2 * (size or 0) if not wanted else 0, wanted))
     effect = Text("The server's processes have room for the buffers that they share.", "服务的各进程有足够空间共享缓冲区。")
     return Sized(remedy, direction, effect, _quantity(int(size)) if size else None, _quantity(to))

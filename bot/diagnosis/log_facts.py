@@ -258,6 +258,9 @@ def _requests(incident: Incident) -> list[Fact]:
             for name, field in (("running", "running"), ("waiting", "waiting"), ("cache_usage", "usage"))
             if field in stats.fields
         ]
+    still = _stalled(incident)
+    if still is not None:
+        facts.append(Fact("requests.stalled", True, still.place))
     asked = _near(incident, [event for event in incident.events if "prompt_logprobs" in event.fields])
     if asked is not None and str(asked.fields.get("prompt_logprobs", "None")) != "None":
         facts.append(Fact("requests.prompt_logprobs", True, asked.place))
@@ -269,6 +272,14 @@ def _requests(incident: Incident) -> list[Fact]:
         if event is not None and field in event.fields:
             facts.append(Fact(f"sleep.{name}", event.fields[field], event.place))
     return facts
+
+
+def _stalled(incident: Incident) -> Event | None:
+    """The last record of the load where it tells of requests that run and of no token in its ten seconds, and nothing was answered behind it."""
+    stats, answered = incident.last("vllm.stats"), incident.last("vllm.answered_200")
+    if stats is None or not stats.fields.get("running") or any(stats.fields.get(name) != 0 for name in ("prompt_rate", "rate")):
+        return None
+    return None if answered is not None and answered.line > stats.line else stats
 
 
 def _near(incident: Incident, events: Iterable[Event]) -> Event | None:

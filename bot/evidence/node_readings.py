@@ -33,6 +33,7 @@ _FILES = {
     "memory.current": "current", "memory.usage_in_bytes": "current", "memory.peak": "peak", "memory.max_usage_in_bytes": "peak",
     "memory.max": "limit", "memory.limit_in_bytes": "limit", "memory.high": "high", "memory.failcnt": "failcnt",
 }  # fmt: skip
+_TEGRA = re.compile(r"\bRAM (\d{1,9})/(\d{1,9})([kM])B \(lfb \d{1,9}x\d{1,9}[kM]B\)(?: SWAP (\d{1,9})/(\d{1,9})([kM])B)?")
 _SHM = "/dev/" + "shm"  # a mount point that is reported; nothing is written there
 _UNLIMITED = 2**62  # v1 writes a number near 2**63 for "no limit"
 
@@ -47,7 +48,7 @@ def read(data: bytes, source: str) -> Reading:
         found.setdefault(name, Fact(name, value, line.place(source)))
 
     for section in sections(data):
-        for reader in (_free, _df, _meminfo, _cgroup, _ps, _sar, _sadf, inspect_text.read, _docker, _top, _counts, _segments):
+        for reader in (_free, _tegrastats, _df, _meminfo, _cgroup, _ps, _sar, _sadf, inspect_text.read, _docker, _top, _counts, _segments):
             reader(section, emit)
         _listing(section, emit)
     _growing(sections(data), emit)
@@ -116,6 +117,22 @@ def _free(section: Section, emit: Emit) -> None:
                 emit("node.swap_total_bytes", total, line)
             if used is not None:
                 emit("node.swap_used_bytes", used, line)
+
+
+def _tegrastats(section: Section, emit: Emit) -> None:
+    """`tegrastats` of a Jetson: the fullest of its looks. What it calls used holds no file cache, so that the rest is available."""
+    looks = [(row, line) for line in section.lines if (row := _TEGRA.search(line.text))]
+    if not looks:
+        return
+    row, line = max(looks, key=lambda look: int(look[0][1]))
+    scale = 1024 if row[3] == "k" else 1024**2
+    used, total = int(row[1]) * scale, int(row[2]) * scale
+    for name, size in (("memory_total", total), ("memory_used", used), ("memory_available", max(0, total - used))):
+        emit(f"node.{name}_bytes", size, line)
+    if row[4]:
+        scale = 1024 if row[6] == "k" else 1024**2
+        emit("node.swap_total_bytes", int(row[5]) * scale, line)
+        emit("node.swap_used_bytes", int(row[4]) * scale, line)
 
 
 def _df(section: Section, emit: Emit) -> None:
@@ -276,7 +293,9 @@ def _docker(section: Section, emit: Emit) -> None:
         exited = re.search(r"\bExited \((\d{1,3})\)", line.text)
         if exited:
             emit("docker.exit_code", int(exited[1]), line)
-        if re.search(r"oom-kill\b.*(?:Result|result)|result 'oom-kill'|Result: oom-kill|Result=oom-kill|of this unit has been killed by the OOM killer", line.text):
+        if re.search(
+            r"oom-kill\b.*(?:Result|result)|result 'oom-kill'|Result: oom-kill|Result=oom-kill|of this unit has been killed by the OOM killer", line.text
+        ):
             emit("node.unit_oom_kill", True, line)
         if re.search(r"dockerexec: unhealthy container|: unhealthy container\b", line.text):
             emit("docker.unhealthy", True, line)

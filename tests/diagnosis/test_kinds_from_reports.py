@@ -165,3 +165,25 @@ def test_a_small_and_full_shared_memory_is_named_where_nothing_else_is_known() -
     log = "E1213 09:14:02.334105 1 python.cc:1109] Stub process is unhealthy and it will be restarted.\n"
     found = diagnose({"container.log": log, "node_readings.txt": DF.format(row="shm              64M   64M     0 100% /dev/shm")})
     assert (found.cause, found.certainty.value) == ("shm_too_small", "possible")
+
+
+STATS = "INFO 06-02 11:20:{at} [loggers.py:257] Engine 000: Avg prompt throughput: {prompt} tokens/s, Avg generation throughput: {rate} tokens/s, Running: {running} reqs, Waiting: 0 reqs, GPU KV cache usage: 4.2%, Prefix cache hit rate: 0.0%\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (STATS.format(at=10, prompt=812.5, rate=0.0, running=1) + STATS.format(at=20, prompt=0.0, rate=0.0, running=1), "unknown"),
+        (STATS.format(at=10, prompt=0.0, rate=0.0, running=1) + STATS.format(at=20, prompt=0.0, rate=31.5, running=1), "healthy"),
+        (STATS.format(at=20, prompt=0.0, rate=0.0, running=0), "healthy"),
+        (STATS.format(at=20, prompt=0.0, rate=0.0, running=1) + 'INFO:     10.0.0.7:50112 - "POST /v1/completions HTTP/1.1" 200 OK\n', "healthy"),
+    ],
+)
+def test_a_server_whose_last_record_shows_requests_and_no_token_is_not_called_healthy(log: str, cause: str) -> None:
+    assert diagnose({"container.log": "INFO:     Application startup complete.\n" + log}).cause == cause
+
+
+def test_a_region_in_shared_memory_whose_pages_cannot_be_filled_lacks_room_there() -> None:
+    log = '  File "/opt/vllm/v1/kv_offload/cpu/shared_offload_region.py", line 71, in __init__\nOSError: [Errno 14] Bad address\n'
+    found = diagnose({"container.log": "Traceback (most recent call last):\n" + log})
+    assert (found.cause, found.recommendations[0].remedy) == ("shm_too_small", "shm_size")
