@@ -17,6 +17,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "log.looked": ("bool", "a log of the server was read"),
     "log.source": ("text", "the file of the incident"),
     "log.server": ("text", "which server wrote it: vllm, sglang, other"),
+    "log.printed_by": ("text", "the first parts of the ids of its messages: vllm, sglang, torch"),
+    "server.name": ("text", "the program that serves, as people write it; unnamed where nothing tells"),
     "log.attempts": ("int", "how many starts of the server the file holds"),
     "log.stopped_in": ("text", "the log just stops, without error, shutdown or readiness, in this phase"),
     "log.ended": ("text", "how the run ended by its own log: ready, shutdown, error, stopped"),
@@ -82,7 +84,6 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "engine.utilization_moved": ("float", "how far it is now from that, up or down"),
     "engine.copies_on_card": ("int", "engines of this server (data parallel) on one card, where it is more than one"),
     "engine.ranks": ("int", "cards that one engine uses"),
-    "engine.server": ("text", "the program of the command line: vllm, sglang, other"),
     "limits.already_minimal": ("bool", "max_num_seqs, max_num_batched_tokens and max_model_len are as small as they can be"),
     "limits.seqs_minimal": ("bool", "max_num_seqs is 1 or 2"),
     # -- the failed allocation (bot/diagnosis/allocation.py)
@@ -136,6 +137,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "sleep.host_bytes": ("int", "what sleep moved into host memory"),
     # -- the budget (bot/diagnosis/budget_facts.py)
     "budget.free_share": ("float", "free at the start over the card's size"),
+    "budget.loaded_weights_bytes": ("int", "weights as the server prints them when they are loaded"),
+    "budget.loaded_total_bytes": ("int", "the same and what was free behind them"),
     "budget.held_bytes": ("int", "in use on the card before the server asked"),
     "budget.missing_bytes": ("int", "what the refused request lacks"),
     "budget.estimate_bytes": ("int", "graph estimate"),

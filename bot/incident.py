@@ -8,6 +8,7 @@ import zlib
 from dataclasses import replace
 from io import BytesIO
 
+from bot import servers
 from bot.diagnosis import conclude, device_facts, host, ledger, ledger_engine, log_facts, names, rank
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.ledger_events import readings
@@ -21,6 +22,7 @@ from bot.logs.incidents import Incident, understand
 from bot.model import Bundle, BundleFile, Diagnosis, Fact, Gap, Ledger, Place, Quote
 from bot.playbooks import Knowledge
 from bot.redact import redact
+from bot.servers import Server
 
 READERS = {  # file -> module with `read(data, source) -> Reading`, imported when the file is there
     "describe.txt": "bot.evidence.describe_text",  # first, so that the objects themselves overrule it
@@ -51,14 +53,31 @@ def examine(bundle: Bundle, knowledge: Knowledge) -> Diagnosis:
     gaps = list(bundle.gaps)
     incident, facts, book, engine = _understood(bundle, knowledge, gaps)
     found = rank.ranked(findings(knowledge.signatures, facts))
-    meanings = {name: Meaning(text.says, text.effect, text.risk) for name, text in knowledge.remedies.items()}
-    return conclude.diagnosis(
-        found,
-        facts,
-        conclude.Context(
-            incident, book, engine, tuple(gaps), _absent(bundle), meanings, {message.id: message.says for message in knowledge.messages}, _whole(bundle, gaps)
-        ),
+    server = servers.of_facts(facts, knowledge.servers)
+    facts = facts.with_facts(servers.spelled(server, knowledge.servers))
+    context = conclude.Context(
+        incident,
+        book,
+        engine,
+        tuple(gaps),
+        _absent(bundle),
+        meanings(knowledge, server),
+        {message.id: message.says for message in knowledge.messages},
+        _whole(bundle, gaps),
+        None if server is None or server.assumed else server,
     )
+    return conclude.diagnosis(found, facts, context)
+
+
+def meanings(knowledge: Knowledge, server: Server | None) -> dict[str, Meaning]:
+    """What each remedy means where that server runs: the assumed one's options where nothing tells which it is."""
+    meant = server or servers.assumed(knowledge.servers) or Server("", "")
+    return {
+        name: Meaning(
+            meant.says.get(name, text.says), meant.effects.get(name, text.effect), text.risk, meant.option_for(name.partition(":")[0]), meant.lacks.get(name)
+        )
+        for name, text in knowledge.remedies.items()
+    }
 
 
 def ledger_of(bundle: Bundle, knowledge: Knowledge) -> tuple[Ledger | None, EngineFacts]:
@@ -87,6 +106,7 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
         facts = _merged(facts, Facts(_moved(of_log, told[1])) if told else of_log, bundle, incident)
     facts = _container_environment(_container_arguments(host.derive(facts)))
     facts = facts.with_facts(device_facts.from_arguments(facts))
+    facts = facts.with_facts(servers.in_force(facts, servers.of_facts(facts, knowledge.servers)))
     facts = facts.with_facts(names.facts_of(facts, knowledge.names))
     engine = ledger_engine.engine_facts(facts)
     book = ledger.build(readings(incident.events), engine) if incident else None

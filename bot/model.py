@@ -169,6 +169,7 @@ class Recommendation:
     to_value: str | int | float | None = None
     predicted: Predicted | None = None
     general: bool = False  # `why` says what the remedy does, and nothing of this incident
+    option: str = ""  # the option of the server that failed, as it is typed; "" where there is none
 
     @property
     def id(self) -> str:

@@ -6,24 +6,25 @@ from bot import knobs
 from bot.model import Recommendation, Text
 
 
-def _advice(remedy: str, direction: str, old: str | int | float | None, new: str | int | float | None) -> Recommendation:
-    return Recommendation(remedy, direction, Text("why", "因"), Text("effect", "果"), "low", old, new)
+def _advice(remedy: str, direction: str, old: str | int | float | None, new: str | int | float | None, option: str = "") -> Recommendation:
+    return Recommendation(remedy, direction, Text("why", "因"), Text("effect", "果"), "low", old, new, option=option)
 
 
 @pytest.mark.parametrize(
-    ("remedy", "old", "new", "typed"),
+    ("remedy", "option", "old", "new", "typed"),
     [
-        ("max_model_len", 131072, 57344, "--max-model-len 131072 -> 57344"),
-        ("gpu_memory_utilization", None, 0.85, "--gpu-memory-utilization 0.85"),
-        ("tensor_parallel_size", 1, 2, "--tensor-parallel-size 1 -> 2"),
-        ("cpu_offload", 0, 8, "--cpu-offload-gb 0 -> 8"),
-        ("enforce_eager", False, True, "--enforce-eager"),
-        ("max_model_len", 131072, None, ""),
-        ("memory_limit", "2G", "3Gi", ""),
+        ("max_model_len", "--max-model-len", 131072, 57344, "--max-model-len 131072 -> 57344"),
+        ("gpu_memory_utilization", "--gpu-memory-utilization", None, 0.85, "--gpu-memory-utilization 0.85"),
+        ("tensor_parallel_size", "--tensor-parallel-size", 1, 2, "--tensor-parallel-size 1 -> 2"),
+        ("cpu_offload", "--cpu-offload-gb", 0, 8, "--cpu-offload-gb 0 -> 8"),
+        ("enforce_eager", "--enforce-eager", False, True, "--enforce-eager"),
+        ("max_model_len", "--max-model-len", 131072, None, ""),
+        ("memory_limit", "", "2G", "3Gi", ""),
+        ("gpu_memory_utilization", "--mem-fraction-static", 0.88, 0.83, "--mem-fraction-static 0.88 -> 0.83"),
     ],
 )
-def test_an_option_is_written_as_it_is_typed(remedy: str, old: str | int | float | None, new: str | int | float | None, typed: str) -> None:
-    assert knobs.typed(_advice(remedy, "", old, new)) == typed
+def test_an_option_is_written_as_it_is_typed(remedy: str, option: str, old: str | int | float | None, new: str | int | float | None, typed: str) -> None:
+    assert knobs.typed(_advice(remedy, "", old, new, option)) == typed
 
 
 @pytest.mark.parametrize(

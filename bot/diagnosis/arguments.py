@@ -40,6 +40,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "max_running_requests": ("max_num_seqs", "int"),
     "chunked_prefill_size": ("max_num_batched_tokens", "int"),
     "speculative_algorithm": ("speculative_config", "text"),
+    "disable_cuda_graph": ("enforce_eager", "bool"),
 }
 _PAIR = re.compile(
     r"""['"]?\b([a-z_]{3,40})['"]?\s{0,2}[=:]\s{0,2}(?:'([^']{0,200})'|"([^"]{0,200})"|(\{[^{}]{0,300}\}|[\w./+-]{1,120}(?![\w./+-]|=)))"""

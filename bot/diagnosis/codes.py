@@ -7,7 +7,7 @@ CODED = frozenset(
     {
         "container.role", "container.state", "container.shm_volume", "events.evicted", "events.probe_answer", "events.probe_failed", "events.probe_kill",
         "events.unschedulable", "failure.after_phase", "failure.basis", "failure.earlier_kind", "failure.kind", "failure.phase", "failure.purpose", "kernel.level",
-        "kernel.limit", "kernel.xid_kind", "log.stopped_in", "pod.evicted", "pod.rejected", "ray_status.demand", "termination.by",
+        "kernel.limit", "kernel.xid_kind", "log.stopped_in", "pod.evicted", "pod.rejected", "ray_status.demand", "server.name", "termination.by",
     }
 )  # fmt: skip
 _WORDS: dict[str, Text] = {
@@ -15,14 +15,15 @@ _WORDS: dict[str, Text] = {
     "liveness": Text("liveness", "存活"),
     "readiness": Text("readiness", "就绪"),
     "server": Text("the server", "服务本身"),
+    "unnamed": Text("the server", "服务"),
     "init": Text("an init container", "init 容器"),
     "sidecar": Text("a helper beside the server", "服务旁边的辅助容器"),
     "container": Text("the container's own", "容器自己的"),
     "pod": Text("the pod's", "Pod 的"),
     "node": Text("the whole machine", "整台机器"),
     "kubepods": Text("all pods together", "所有 Pod 合计"),
-    "qos": Text("all pods of one class", "同一 QoS 等级的所有 Pod"),
     "system": Text("the node's own daemons", "节点自身的守护进程"),
+    "qos": Text("all pods of one class", "同一 QoS 等级的所有 Pod"),
     "refused": Text("connection refused", "连接被拒绝"),
     "timeout": Text("none in time", "超时无应答"),
     "no-route": Text("no way to the pod", "无法到达 Pod"),

@@ -6,7 +6,7 @@ Certainty is derived here and nowhere raised. No finding means `unknown`, with t
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from bot.diagnosis import fact_words, host_sizing, recommend, sizing, words
+from bot.diagnosis import fact_words, host_sizing, recommend, sizing, sizing_server, words
 from bot.diagnosis.against import against
 from bot.diagnosis.causes import family_of
 from bot.diagnosis.ledger_engine import EngineFacts
@@ -15,6 +15,7 @@ from bot.diagnosis.signatures import Finding, Signature
 from bot.facts import VOCABULARY, Facts
 from bot.logs.incidents import Incident
 from bot.model import Certainty, Diagnosis, Fact, Gap, Ledger, Phase, Quote, RunnerUp, Text
+from bot.servers import Server
 
 _MOST_QUOTES = 4
 _VERDICTS = frozenset(
@@ -44,6 +45,7 @@ class Context:
     meanings: Mapping[str, Meaning]
     says: Mapping[str, Text]
     whole: frozenset[str] = frozenset()  # files that were read from end to end
+    server: Server | None = None  # the program that serves, where it is not the one that sizes are computed for
 
 
 def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagnosis:
@@ -76,6 +78,8 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
 
 
 def _size(name: str, direction: str, facts: Facts, context: Context) -> sizing.Sized | sizing.Impossible | None:
+    if context.server is not None:
+        return sizing_server.size_for(name, direction, context.server, context.engine, facts) or host_sizing.size_for(name, direction, facts)
     return sizing.size_for(name, direction, context.ledger, context.engine) or host_sizing.size_for(name, direction, facts)
 
 

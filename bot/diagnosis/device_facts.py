@@ -278,6 +278,9 @@ def _room_above(derived: _Derived, ledger: Ledger | None) -> None:
     weights = ledger.weights_bytes if ledger else derived.number("sglang.weights.weights_bytes")
     rest = derived.number("sglang.weights.free_bytes")
     total = (ledger.total_bytes if ledger else None) or derived.number("alloc.total_bytes") or (weights + rest if weights and rest else None)
+    if weights and rest:
+        derived.add("budget.loaded_weights_bytes", int(weights), "sglang.weights")
+        derived.add("budget.loaded_total_bytes", int(weights + rest), "sglang.weights")
     now = derived.number("engine.gpu_memory_utilization", "sglang.no_cache.mem_fraction")
     if not weights or not total or now is None:
         return

@@ -123,6 +123,7 @@ def _course(incident: Incident) -> list[Fact]:
     facts.append(Fact("log.pids", tuple(sorted({str(event.prefix.pid) for event in incident.events if event.prefix.pid is not None}))))
     facts.append(Fact("log.processes", tuple(sorted({event.prefix.process for event in incident.events if event.prefix.process}))))
     facts.append(Fact("log.server", "vllm" if "vllm" in ids else "sglang" if "sglang" in ids else "other"))
+    facts.append(Fact("log.printed_by", tuple(sorted(ids))))
     if incident.ready:
         facts.append(Fact("log.ready", True, incident.ready.place))
     elif (answered := _answered(incident)) is not None:

@@ -62,11 +62,14 @@ def chosen(findings: Sequence[Finding], facts: Facts) -> list[Remedy]:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a remedy of the vocabulary means to a person: what to do, what it leads to, and its risk."""
+    """What a remedy of the vocabulary means to a person: what to do, what it leads to, its risk, and the option of the server that failed. `lacks`: why that
+    server has nothing of the kind."""
 
     says: Text
     effect: Text
     risk: str
+    option: str = ""
+    lacks: Text | None = None
 
 
 def advise(
@@ -78,6 +81,9 @@ def advise(
     for remedy in remedies:
         name, direction = split(remedy.id)
         meaning = meanings.get(remedy.id) or Meaning(Text(remedy.id), Text(""), "medium")
+        if meaning.lacks is not None:
+            useless[f"{name}:{direction}"] = WillNotHelp(name, direction, meaning.lacks)
+            continue
         sized = sizer(name, direction)
         if isinstance(sized, Impossible):
             useless[f"{name}:{direction}"] = WillNotHelp(name, direction, sized.why)
@@ -85,12 +91,13 @@ def advise(
         general = remedy.why is None
         why = words.fill(remedy.why or meaning.says, facts)
         if sized is None:
-            made.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk, general=general))
+            made.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk, general=general, option=meaning.option))
             continue
         if sized.why is not None:
             why = sized.why if general and sized.to_value is not None else _join(why, sized.why)
             general = general and sized.to_value is None
-        made.append(Recommendation(name, direction, why, sized.effect, meaning.risk, sized.from_value, sized.to_value, sized.predicted, general))
+        effect = sized.effect if sized.effect.en else words.fill(meaning.effect, facts)
+        made.append(Recommendation(name, direction, why, effect, meaning.risk, sized.from_value, sized.to_value, sized.predicted, general, meaning.option))
     return tuple(made[:MOST]), tuple(useless.values())
 
 

@@ -37,11 +37,17 @@ _SWITCH = (
     "enable_expert_parallel", "disable_log_requests", "language_model_only", "enable_auto_tool_choice", "async_scheduling", "disable_log_stats", "fully_sharded_loras",
     "enable_dbo", "enable_eplb", "skip_mm_profiling", "use_v2_block_manager", "calculate_kv_scales", "enable_multimodal", "data_parallel_hybrid_lb",
 )  # fmt: skip
+_ELSEWHERE = (  # options of other servers, known by their whole names only
+    "cache_max_entry_count", "session_len", "max_batch_size", "max_prefill_token_num", "kv_cache_free_gpu_memory_fraction", "free_gpu_memory_fraction", "max_num_tokens",
+    "cuda_memory_fraction", "max_batch_prefill_tokens", "max_concurrent_requests", "num_shard", "ctx_size", "parallel", "ubatch_size", "quant_policy",
+)  # fmt: skip
+_SUBCOMMANDS = ("serve", "api_server")
+_ELSEWHERE_SWITCH = ("disable_cuda_graph", "disable_radix_cache")
 _KNOWN = (*_FLOAT, *_HUMAN, *_INTEGER, *_WORD, *_SWITCH)
 _SAME = {"tp": "tensor_parallel_size", "tp_size": "tensor_parallel_size", "pp": "pipeline_parallel_size", "pp_size": "pipeline_parallel_size", "dp": "data_parallel_size",
          "dp_size": "data_parallel_size", "q": "quantization", "O": "optimization_level", "cc": "compilation_config", "tensor_parallel": "tensor_parallel_size",
          "model_path": "model", "vllm_gpu_memory_utilization": "gpu_memory_utilization", "mem_fraction": "mem_fraction_static", "max_seq_len": "max_model_len",
-         "kv_cache_memory": "kv_cache_memory_bytes", "asc": "async_scheduling", "ep": "enable_expert_parallel", "n": "nnodes", "r": "node_rank", "vllm_enable_sleep": "enable_sleep_mode"}  # fmt: skip
+         "kv_cache_memory": "kv_cache_memory_bytes", "asc": "async_scheduling", "ep": "enable_expert_parallel", "c": "ctx_size", "np": "parallel", "ub": "ubatch_size", "n": "nnodes", "r": "node_rank", "vllm_enable_sleep": "enable_sleep_mode"}  # fmt: skip
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ENV = re.compile(r"^(?:export\s+|-e\s+|-\s*)?([A-Z][A-Z0-9_]{3,60})=(\S{0,400})$")
@@ -63,7 +69,7 @@ class _Word:
 
 
 def read(data: bytes, source: str) -> Reading:
-    """Facts of the last server command in the file: `args.<name>`, `env.<NAME>`, `args.program`."""
+    """Facts of the last server command in the file: `args.<name>`, `env.<NAME>`, `args.command`: all its words."""
     text = data[:MAX_BYTES].decode("utf-8", errors="replace")
     lines = text.split("\n")
     facts: dict[str, Fact] = {}
@@ -81,10 +87,15 @@ def read(data: bytes, source: str) -> Reading:
     if not text.strip():
         return Reading(gaps=(Gap(source, "empty", "the server's arguments"),))
     facts |= {fact.name: fact for fact in run_flags.facts(lines, source)}
-    program = re.search(r"vllm|sglang|llama|trtllm|ray\s+start", text)
-    if program:
-        facts["args.program"] = Fact("args.program", program[0].split()[0], Place(source, text.count("\n", 0, program.start()) + 1, ""))
+    command = _command(words)
+    if command:
+        facts["args.command"] = Fact("args.command", command, Place(source, words[0].line, shorten(lines[words[0].line - 1])))
     return Reading(tuple(facts.values()), ("args.", "env."))
+
+
+def _command(words: list[_Word]) -> str:
+    """The words of the command line, without variables that are set in front of it."""
+    return " ".join(word.text[:400] for word in words[:200] if not _ENV.match(word.text))[:4000]
 
 
 def from_words(words: str, source: str, place: Place) -> tuple[Fact, ...]:
@@ -140,9 +151,9 @@ def _split(line: str) -> list[str]:
 def _options(words: list[_Word]) -> list[tuple[_Word, str, str | None]]:
     """(word, name of the vocabulary, value) of each known option, in order; None for a switch without a value."""
     found: list[tuple[_Word, str, str | None]] = []
-    serve = next((i for i, word in enumerate(words) if word.text == "serve"), None)
-    if serve is not None and serve + 1 < len(words) and not words[serve + 1].text.startswith("-"):
-        found.append((words[serve + 1], "model", words[serve + 1].text))
+    model = _positional(words)
+    if model is not None:
+        found.append((model, "model", model.text))
     for index, word in enumerate(words):
         option = re.match(r"^--?([A-Za-z][\w.-]{0,80}\+?)(?:=(.*))?$", word.text, re.DOTALL)
         if not option:
@@ -152,13 +163,20 @@ def _options(words: list[_Word]) -> list[tuple[_Word, str, str | None]]:
         name = _name(key.removeprefix("no_") if negative else key, word.text.startswith("--"))
         if not name:
             continue
-        if name in _SWITCH:
+        if name in _SWITCH or name in _ELSEWHERE_SWITCH:
             found.append((word, name, "false" if negative or (value or "").lower() == "false" else "true"))
         elif value is not None:
             found.append((word, name, value))
         elif index + 1 < len(words) and not re.match(r"--?[A-Za-z]", words[index + 1].text):
             found.append((word, name, words[index + 1].text))
     return found
+
+
+def _positional(words: list[_Word]) -> _Word | None:
+    """The model that stands without an option: behind `serve` (vLLM), `serve api_server` (LMDeploy), `trtllm-serve` (TensorRT-LLM)."""
+    serve = next((i for i, word in enumerate(words) if word.text == "serve" or word.text.endswith("trtllm-serve")), None)
+    behind = [word for word in words[serve + 1 : serve + 3] if word.text not in _SUBCOMMANDS][:1] if serve is not None else []
+    return behind[0] if behind and not behind[0].text.startswith("-") else None
 
 
 def _name(key: str, long: bool) -> str:
@@ -168,7 +186,7 @@ def _name(key: str, long: bool) -> str:
         return _SAME[key]
     if not long:
         return "optimization_level" if re.fullmatch(r"O\d?", key) else ""
-    if key in _KNOWN:
+    if key in _KNOWN or key in _ELSEWHERE or key in _ELSEWHERE_SWITCH:
         return key
     candidates = [name for name in _KNOWN if name.startswith(key)] if len(key) >= 5 else []
     return candidates[0] if len(candidates) == 1 else ""
@@ -189,13 +207,13 @@ def _typed(name: str, value: str | None) -> Value | None:
     if value is None:
         return None
     value = value.strip().strip("'\"")
-    if name in _SWITCH:
+    if name in _SWITCH or name in _ELSEWHERE_SWITCH:
         return value == "true"
     if name in _FLOAT:
         return float(value) if re.fullmatch(r"\d{0,6}\.?\d{1,12}", value) else None
     if name in _HUMAN:
         return human(value)
-    if name in _INTEGER:
+    if name in _INTEGER or (name in _ELSEWHERE and "." not in value):
         return int(value) if re.fullmatch(r"-?\d{1,12}", value) else None
     return value[:400] or None
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FORMAT = 3
-_PATTERNS = ("log_messages/", "signatures/", "names/", "remedies.yaml")
+FORMAT = 4
+_PATTERNS = ("log_messages/", "signatures/", "names/", "servers/", "remedies.yaml")
 
-Documents = dict[str, list[Any]]  # "messages", "signatures", "remedies", "names" -> [file, document]
+Documents = dict[str, list[Any]]  # "messages", "signatures", "remedies", "names", "servers" -> [file, document]
 
 
 def _files(root: str, below: str = "") -> Iterator[tuple[str, int, int]]:
@@ -56,7 +56,7 @@ def read(root: Path, now: list[list[Any]]) -> Documents | None:
         return None
     if not isinstance(kept, dict) or kept.get("stamp") != now or not now:
         return None
-    return {name: kept.get(name, []) for name in ("messages", "signatures", "remedies", "names")}
+    return {name: kept.get(name, []) for name in ("messages", "signatures", "remedies", "names", "servers")}
 
 
 def _ours(file: os.stat_result, root: Path) -> bool:

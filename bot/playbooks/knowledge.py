@@ -9,17 +9,20 @@ from bot.diagnosis.signatures import Signature
 from bot.logs.messages import LogMessage
 from bot.logs.scan import Scanner
 from bot.model import Text
+from bot.servers import Server
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyText:
-    """What a remedy of the vocabulary means to the person who carries it out. `cost` orders remedies of equal proof (1: nothing is lost; 5: money)."""
+    """What a remedy of the vocabulary means to the person who carries it out. `cost` orders remedies of equal proof (1: nothing is lost; 5: money);
+    `of_server`: the text names options of the assumed server, so that each other server needs a text of its own."""
 
     id: str
     says: Text
     effect: Text
     risk: str = "low"
     cost: int = 3
+    of_server: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Knowledge:
     signatures: tuple[Signature, ...] = ()
     remedies: Mapping[str, RemedyText] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
+    servers: tuple[Server, ...] = ()
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:

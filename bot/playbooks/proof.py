@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from bot import servers
 from bot.diagnosis import fact_words
 from bot.diagnosis.causes import FAMILIES
 from bot.diagnosis.signatures import Signature, judge
@@ -22,7 +23,9 @@ from bot.logs.messages import SIZES, LogMessage, fact_name
 from bot.logs.scan import REACH, Scanner
 from bot.model import Fact, Text
 from bot.playbooks import read
+from bot.playbooks.knowledge import Knowledge
 from bot.playbooks.schema import Path as Place
+from bot.servers import OPTION
 from bot.units import gib, size_of
 
 CAUSES = frozenset(cause for causes in FAMILIES.values() for cause in causes)
@@ -60,13 +63,13 @@ def mistakes(root: Path | None = None) -> list[str]:
     names = _fact_names(messages)
     seen: dict[str, str] = {}
     for file, source, document in documents:
-        for path, what in _of_file(file, document, messages, names, set(knowledge.remedies), seen):
-            found.append(f"{file}:{read.line_of(source, path)}: {what}")
+        mistaken = _of_server(document, knowledge, names) if file.startswith("servers/") else _of_file(file, document, messages, names, set(knowledge.remedies), seen)
+        found += [f"{file}:{read.line_of(source, path)}: {what}" for path, what in mistaken]
     return sorted(found, key=lambda line: (line.split(":")[0], int(line.split(":")[1])))
 
 
 def _documents(root: Path, found: list[str]) -> Iterator[tuple[str, str, Any]]:
-    for path in sorted([*root.glob("log_messages/*.yaml"), *root.glob("signatures/*/*.yaml"), *root.glob("names/*.yaml"), *root.glob("remedies.yaml")]):
+    for path in sorted([*root.glob("log_messages/*.yaml"), *root.glob("signatures/*/*.yaml"), *root.glob("names/*.yaml"), *root.glob("servers/*.yaml"), *root.glob("remedies.yaml")]):
         source, name = path.read_text(encoding="utf-8"), str(path.relative_to(root))
         try:
             yield name, source, read.parse(source)
@@ -108,6 +111,32 @@ def _of_names(document: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
                     right = told.tells(what, item) is wanted
                 if not right:
                     yield (key, what, index), f"{item!r} is {'not ' if wanted else ''}told by {what}"
+
+
+# ---------------------------------------------------------------- servers
+
+
+def _of_server(document: Mapping[str, Any], knowledge: Knowledge, names: set[str]) -> Iterator[tuple[Place, str]]:
+    """Every remedy whose text names an option has a text for this server, or the word that it has none; recognised are its own examples and no near misses."""
+    made, known = servers.made(document, ""), {knob for one in knowledge.servers if one.assumed for knob in one.options}
+    yield from ((("options", knob), f"no knob {knob!r}; known: {', '.join(sorted(known))}") for knob in made.options if knob not in known)
+    yield from (((key, remedy), f"no remedy is called {remedy}") for key in ("remedies", "lacks") for remedy in document.get(key) or {} if remedy not in knowledge.remedies)
+    for remedy, meaning in knowledge.remedies.items():
+        used = {name.removeprefix(OPTION) for name in placeholders(meaning.says) if name.startswith(OPTION)}
+        told = remedy in made.says or remedy in made.lacks or (made.assumed if meaning.of_server else used <= set(made.options))
+        if not told:
+            yield (), f"says neither what {remedy} means here (remedies) nor that there is no such option (lacks)"
+    yield from (
+        (("options", knob, "printed"), f"no fact {fact!r}") for knob, option in made.options.items() for fact in option.printed if not _known(fact, names)
+    )
+    for what in ("command", "image", "traces"):
+        pattern = re.compile(document.get(what) or "(?!)", re.IGNORECASE)
+        if what in document and not (document.get("examples") or {}).get(what):
+            yield (what,), "has no example"
+        for key, wanted in (("examples", True), ("not", False)):
+            for index, item in enumerate((document.get(key) or {}).get(what, ())):
+                if bool(pattern.search(item)) is not wanted:
+                    yield (key, what, index), f"{item!r} is {'not ' if wanted else ''}recognised by {what}"
 
 
 # ---------------------------------------------------------------- log messages
@@ -251,7 +280,7 @@ def _fact_names(messages: Mapping[str, LogMessage]) -> set[str]:
 
 
 def _known(name: str, names: set[str]) -> bool:
-    return name in names or name.startswith(("args.", "env."))
+    return name in names or name.startswith(("args.", "env.", OPTION))
 
 
 def _of_signature(file: str, document: Mapping[str, Any], names: set[str], remedies: set[str]) -> Iterator[tuple[Place, str]]:

@@ -12,6 +12,7 @@ from bot.logs.messages import LogMessage
 from bot.model import Certainty, Phase, Text
 from bot.playbooks import compiled, schema
 from bot.playbooks.knowledge import Knowledge, RemedyText
+from bot.servers import made
 
 _PROOFS = re.compile(r"^(?:examples|not):", re.MULTILINE)
 
@@ -43,13 +44,15 @@ def _knowledge(documents: compiled.Documents) -> Knowledge:
     ]
     signatures = [signature(document, name) for name, document in documents["signatures"]]
     remedies = {name: remedy_text(name, item) for _, document in documents["remedies"] for name, item in document.items()}
-    return Knowledge(tuple(messages), tuple(signatures), remedies, names({key: item for _, document in documents["names"] for key, item in document.items()}))
+    told = names({key: item for _, document in documents["names"] for key, item in document.items()})
+    servers = tuple(made(document, Path(file).stem) for file, document in documents["servers"])
+    return Knowledge(tuple(messages), tuple(signatures), remedies, told, servers)
 
 
 def _documents(root: Path) -> compiled.Documents:
     """All files, parsed and checked. Raises KnowledgeError."""
     mistakes: list[str] = []
-    found: compiled.Documents = {"messages": [], "signatures": [], "remedies": [], "names": []}
+    found: compiled.Documents = {"messages": [], "signatures": [], "remedies": [], "names": [], "servers": []}
     for path in sorted(root.glob("log_messages/*.yaml")):
         found["messages"].append([path.name, _checked(path, root, schema.check_messages, mistakes)])
     for path in sorted(root.glob("signatures/*/*.yaml")):
@@ -58,6 +61,8 @@ def _documents(root: Path) -> compiled.Documents:
         found["remedies"].append([path.name, _checked(path, root, schema.check_remedies, mistakes)])
     for path in sorted(root.glob("names/*.yaml")):
         found["names"].append([path.name, _checked(path, root, schema.check_names, mistakes)])
+    for path in sorted(root.glob("servers/*.yaml")):
+        found["servers"].append([path.name, _checked(path, root, schema.check_server, mistakes)])
     if not found["messages"] and not mistakes:
         mistakes.append(f"{root}: no log messages there")
     if mistakes:
@@ -183,4 +188,4 @@ def names(items: Mapping[str, Any]) -> Names:
 
 
 def remedy_text(name: str, item: Mapping[str, Any]) -> RemedyText:
-    return RemedyText(name, text_of(item["says"]), text_of(item["effect"]), item.get("risk", "low"), item.get("cost", 3))
+    return RemedyText(name, text_of(item["says"]), text_of(item["effect"]), item.get("risk", "low"), item.get("cost", 3), item.get("of_server", False))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from bot.logs.messages import CONVERSIONS, ROLES
 from bot.model import Certainty, Phase
 from bot.predicates import NAMES
+from bot.servers import KINDS
 
 Path = tuple[str | int, ...]
 Mistakes = list[tuple[Path, str]]
@@ -16,6 +17,8 @@ Checker = Callable[[object, Path, Mistakes], None]
 
 _ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$")
 _FACT = re.compile(r"[a-z][a-z0-9_]*(\.[a-zA-Z0-9_]+)*$")
+_TYPED = re.compile(r"--[a-z][a-z0-9_-]{1,60}$")
+_WORD = re.compile(r"[a-z0-9_]{1,30}")
 _REMEDY = re.compile(r"[a-z_0-9]+(:[a-z_0-9]+)?$")
 
 
@@ -192,7 +195,7 @@ SIGNATURE_KEYS: dict[str, Checker] = {
     "decides": _entries(_DECIDER_KEYS, ("source", "would_tell"), short=False),
     "quotes": _quotes,
 }
-REMEDY_KEYS: dict[str, Checker] = {"says": text, "effect": text, "risk": _of(["low", "medium", "high"]), "cost": _tier}
+REMEDY_KEYS: dict[str, Checker] = {"says": text, "effect": text, "risk": _of(["low", "medium", "high"]), "cost": _tier, "of_server": _flag}
 PROOF_KEYS: dict[str, Checker] = {"examples": _anything, "not": _anything}
 
 
@@ -248,6 +251,71 @@ def _sizes(value: object, path: Path, mistakes: Mistakes) -> None:
             mistakes.append(((*path, index), "must be {name: a regular expression, gib: a number}"))
         else:
             _expression(card["name"], (*path, index), mistakes)
+
+
+def _typed(value: object, path: Path, mistakes: Mistakes) -> None:
+    if not isinstance(value, str) or not _TYPED.match(value):
+        mistakes.append((path, "must be an option as it is typed, like --context-length"))
+
+
+def _quantity(value: object, path: Path, mistakes: Mistakes) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        mistakes.append((path, "must be a number"))
+
+
+def _keyed(keys: dict[str, Checker], required: tuple[str, ...]) -> Checker:
+    def check(value: object, path: Path, mistakes: Mistakes) -> None:
+        for name, item in value.items() if isinstance(value, dict) else (("", None),):
+            mapping(item, keys, required, (*path, str(name)), mistakes)
+
+    return check
+
+
+def _lacks(value: object, path: Path, mistakes: Mistakes) -> None:
+    for name, why in value.items() if isinstance(value, dict) else (("", 0),):
+        remedy_id(name, (*path, str(name)), mistakes)
+        if why is not None:
+            text(why, (*path, str(name)), mistakes)
+
+
+_OPTION_KEYS: dict[str, Checker] = {
+    "option": _typed,
+    "kind": _of(KINDS),
+    "low": _quantity,
+    "high": _quantity,
+    "default": _quantity,
+    "to": _string,
+    "also": _strings,
+    "holds_weights": _flag,
+    "printed": _strings,
+}
+SERVER_KEYS: dict[str, Checker] = {
+    "name": _string,
+    "assumed": _flag,
+    "image_starts": _flag,
+    "messages": _strings,
+    "command": _expression,
+    "image": _expression,
+    "traces": _expression,
+    "options": _keyed(_OPTION_KEYS, ("option", "kind")),
+    "remedies": _keyed({"says": text, "effect": text}, ("says",)),
+    "lacks": _lacks,
+}
+
+
+def check_server(document: object) -> Mistakes:
+    """Mistakes of a file under servers: how a server is recognised, and how it spells its options."""
+    mistakes: Mistakes = []
+    mapping(document, SERVER_KEYS | PROOF_KEYS, ("name", "options"), (), mistakes)
+    if mistakes or not isinstance(document, dict):
+        return mistakes
+    for knob, option in document["options"].items():
+        bounded = option["kind"] not in ("fraction", "count") or option.get("low", 0) < option.get("high", 0)
+        if not bounded:
+            mistakes.append((("options", knob), "needs low and high"))
+        if option["kind"] == "word" and not _WORD.fullmatch(option.get("to", "")):
+            mistakes.append((("options", knob), "needs `to`, the word that is set"))
+    return mistakes
 
 
 def check_remedies(document: object) -> Mistakes:

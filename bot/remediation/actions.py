@@ -38,6 +38,7 @@ class Order:
     value: Any
     direction: str
     now: datetime
+    computed_for: str = ""  # the option of the server that `value` was computed for
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Action:
 ACTIONS: Mapping[str, Action] = {
     restart.NAME: Action(lambda workload, order, reader: restart.change(workload, order.now)),
     engine_argument.NAME: Action(
-        lambda workload, order, reader: engine_argument.change(workload, order.subject, order.value, order.direction, reader), "argument", tuple(OPTIONS)
+        lambda workload, order, reader: engine_argument.change(workload, order.subject, order.value, order.direction, reader, order.computed_for), "argument", tuple(OPTIONS)
     ),
     environment_variable.NAME: Action(
         lambda workload, order, reader: (endpoint.variable if workload.kind == ENDPOINT else environment_variable.change)(workload, order.subject, order.value), "variable", tuple(environment_variable.ALLOWED)

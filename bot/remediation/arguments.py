@@ -10,6 +10,7 @@ from typing import Any
 
 from bot.remediation.engine_options import Option, means
 from bot.remediation.shell_words import simple_command
+from bot.servers import Server, starts
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 _REFERENCE = re.compile(r"\$\((\w+)\)|\$\{?(\w+)\}?")
@@ -104,7 +105,7 @@ def _inside(shell: Obstacle, option: Option) -> Spot | End | Obstacle | None:
     if command is None or outer is None:
         return None
     line = [Word("command", at, word.text) for at, word in enumerate(command)]
-    if not _is_engine(line[:3]):
+    if not _is_engine(line[:3], option):
         return None
     found = _last_spot(line, option) or _end({"command": [word.text for word in line]}, line, option)
     if isinstance(found, Spot):
@@ -118,7 +119,7 @@ def _inside(shell: Obstacle, option: Option) -> Spot | End | Obstacle | None:
 def _last_spot(line: list[Word], option: Option) -> Spot | Obstacle | None:
     found: Spot | Obstacle | None = None
     for at, word in enumerate(line):
-        if word.text == "--" and _is_engine(line[:at]):
+        if word.text == "--" and _is_engine(line[:at], option):
             return Obstacle("terminator", word)
         if not word.text.startswith("--"):
             continue
@@ -160,18 +161,22 @@ def _end(container: Mapping[str, Any], line: list[Word], option: Option) -> End 
     args, command = container.get("args") or [], container.get("command") or []
     if not args and not command:
         return Obstacle("image", name=str(container.get("image", "")))
-    if not _is_engine(line) and not (not command and _looks_like_engine_args(container, args)):
+    if not _is_engine(line, option) and not (not command and _looks_like_engine_args(container, args, option)):
         return Obstacle("program", line[0], line[0].text)
     return End("args", tuple(args)) if args else End("command", tuple(command))
 
 
-def _is_engine(line: list[Word]) -> bool:
+def _is_engine(line: list[Word], option: Option) -> bool:
     """Whether the command line itself starts the engine, so that an option at its end reaches it."""
+    if option.server is not None:
+        return starts(option.server, " ".join(word.text for word in line))
     return any(word.text.rsplit("/", 1)[-1] == "vllm" or word.text.startswith("vllm.entrypoints") for word in line)
 
 
-def _looks_like_engine_args(container: Mapping[str, Any], args: list[Any]) -> bool:
+def _looks_like_engine_args(container: Mapping[str, Any], args: list[Any], option: Option) -> bool:
     """The image's own entry point starts the engine: its name says so, or the arguments do."""
+    if option.server is not None:
+        return option.server.image_starts and str(args[0]).startswith("-")
     return "vllm" in str(container.get("image", "")).lower() or str(args[0]) == "serve" or any(str(item).partition("=")[0] == "--model" for item in args)
 
 
@@ -211,7 +216,16 @@ def in_text(text: str, option: Option, written: str) -> tuple[str, str]:
             return text[: last.start(2)] + written + text[last.end(2) :], variable
     elif mentions(text, option):
         return text, ""
+    if option.server is not None:
+        return _behind_program(text, option.server, new), ""
     place = re.search(r"vllm\s+serve\s+[^\s\\;|&]+|vllm\.entrypoints\.[\w.]+", text)
     if place:
         return f"{text[: place.end()]} {new}{text[place.end() :]}", ""
     return f"{text.rstrip()} {new}", ""
+
+
+def _behind_program(text: str, server: Server, new: str) -> str:
+    """In front of the first option of the program that a shell string starts; at its end when that is not to be seen."""
+    program = re.search(server.command, text, re.IGNORECASE) if server.command else None
+    first = re.compile(r"\s--[a-z]").search(text, program.end()) if program else None
+    return f"{text[: first.start()]} {new}{text[first.start() :]}" if first else f"{text.rstrip()} {new}"

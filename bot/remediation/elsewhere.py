@@ -100,6 +100,15 @@ def _config(workload: Workload, option: Option, written: str, obstacle: Obstacle
     return Elsewhere(reason, f"# {obstacle.name}\n{option.name}: {written or 'true'}\n")
 
 
+def beside_file(option: Option, written: str, obstacle: Obstacle) -> Elsewhere:
+    """Of a server whose files are not known here."""
+    reason = Text(
+        f"The server reads options from {obstacle.name} too (--config); whether the file or the command line counts differs from server to server.",
+        f"服务还从 {obstacle.name} 读取参数（--config）；以文件还是命令行为准，各服务不同。",
+    )
+    return Elsewhere(reason, f"{flag(option, written)}\n", "text")
+
+
 def _image(workload: Workload, option: Option, written: str, obstacle: Obstacle) -> Elsewhere:
     reason = Text(
         f"The container names no command and no arguments: the image {obstacle.name} decides, and giving it arguments would replace its own.",

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.model import Text
 from bot.ports import ClusterReader
-from bot.remediation import additional_arguments, elsewhere, ray_serve, sources
+from bot.remediation import additional_arguments, elsewhere, ray_serve, serving, sources
 from bot.remediation.already import SAID, pointless
 from bot.remediation.arguments import End, Obstacle, Spot, Word, locate
 from bot.remediation.bound import is_clean
@@ -22,10 +22,19 @@ from bot.remediation.workload import Workload
 NAME = "set_engine_argument"
 
 
-def change(workload: Workload, argument: str, value: Any, direction: str = "", reader: ClusterReader | None = None) -> Change | Elsewhere:
-    """The edit that sets `--argument` to the value. Raises BadInput for a value outside the option's range. Without a reader no ConfigMap is looked at."""
-    wanted = option(argument)
-    written = wanted.written(value)
+def change(
+    workload: Workload, argument: str, value: Any, direction: str = "", reader: ClusterReader | None = None, computed_for: str = ""
+) -> Change | Elsewhere:
+    """The edit that sets `--argument`, or what the workload's own server calls it, to the value. Raises BadInput for a value outside the option's range.
+
+    Without a reader no ConfigMap is looked at. `computed_for`: the option that the value was computed for.
+    """
+    wanted = serving.option_for(workload, argument, computed_for)
+    if isinstance(wanted, Elsewhere):
+        return wanted
+    written = wanted.written(serving.value_for(wanted, value))
+    if wanted.server is not None:
+        return _on_another_server(workload, wanted, written, direction)
     if workload.kind == "RayService" and (served := ray_serve.change(workload, wanted, written, direction)) is not None:
         return served
     found = _located(workload, wanted)
@@ -37,6 +46,18 @@ def change(workload: Workload, argument: str, value: Any, direction: str = "", r
     if isinstance(found, End):
         return _append(workload, wanted, written, found)
     return _pointless(wanted, written, found, direction) or _rewrite(workload, wanted, written, found)
+
+
+def _on_another_server(workload: Workload, wanted: Option, written: str, direction: str) -> Change | Elsewhere:
+    """Only what stands in `command` and `args`: how files and variables weigh against them differs from server to server."""
+    found = locate(workload.container, wanted)
+    if isinstance(found, Obstacle):
+        return elsewhere.beside_file(wanted, written, found) if found.kind == "config_file" else elsewhere.engine_argument(workload, wanted, written, found)
+    if isinstance(found, End):
+        return _append(workload, wanted, written, found)
+    if wanted.kind == "switch":
+        return Elsewhere(SAID, "")
+    return pointless(found.key, found.value, written, direction) or _rewrite(workload, wanted, written, found)
 
 
 def _located(workload: Workload, wanted: Option) -> Spot | End | Obstacle:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.errors import BadInput
+from bot.servers import Server
 
 _HUMAN = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _NUMBER = re.compile(r"(-?\d{1,15}(?:\.\d{1,15})?)([kmgtKMGT]?)$")
@@ -15,13 +16,15 @@ _NUMBER = re.compile(r"(-?\d{1,15}(?:\.\d{1,15})?)([kmgtKMGT]?)$")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`kind`: fraction | count | word | switch. `low` and `high` are inclusive."""
+    """`kind`: fraction | count | word | switch. `low` and `high` are inclusive. `also`: other spellings, where it is an option of another server."""
 
     name: str
     kind: str
     low: float = 0
     high: float = 0
     words: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    server: Server | None = None  # None: the engine that the ranges above are of
 
     def written(self, value: Any) -> str:
         """The value as it is written on a command line ("" for a switch). Raises BadInput outside the range."""
@@ -40,7 +43,7 @@ class Option:
         return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-OPTIONS = {
+OPTIONS = {  # of vLLM; those of other servers stand in playbooks/servers, and no range there reaches beyond these
     option.name: option
     for option in (
         Option("gpu-memory-utilization", "fraction", 0.05, 0.99),
@@ -84,6 +87,9 @@ def opposite(option: Option) -> str:
 def means(written: str, wanted: Option) -> bool | None:
     """Whether an option as written (without dashes in front and without value) is the wanted one: None when its abbreviation fits several."""
     key = written.replace("_", "-")
+    if wanted.server is not None:  # its other options are not known: what could be an abbreviation is not taken for anything
+        spelled = {name.replace("_", "-") for name in (wanted.name, *wanted.also)}
+        return True if key in spelled else None if len(key) >= 3 and any(name.startswith(key) for name in spelled) else False
     names = {wanted.name, opposite(wanted)} if wanted.kind == "switch" else {wanted.name}
     if key in names:
         return True

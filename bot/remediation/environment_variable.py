@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.errors import BadInput
 from bot.model import Text
+from bot.remediation import serving
 from bot.remediation.change import Change, Edit, Elsewhere
 from bot.remediation.elsewhere import variable_value
 from bot.remediation.pointer import MISSING, join
@@ -35,6 +36,8 @@ def written(variable: str, before: Any, value: Any) -> str:
 def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
     """The edit that sets the variable. Raises BadInput for a variable or a value that the bot does not write."""
     written(variable, None, value)
+    if (unread := serving.ignored(workload, variable)) is not None:
+        return unread
     entries = workload.container.get("env") or []
     name = _present_name(entries, variable)
     path = workload.container_pointer + join("env")

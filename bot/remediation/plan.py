@@ -47,6 +47,7 @@ class Ask:
     seen: str | int | float | None = None  # the value that the failing process ran with
     risk: str = "low"
     predicted: Predicted | None = None
+    option: str = ""  # of the server that the value was computed for
 
     @property
     def id(self) -> str:
@@ -57,7 +58,7 @@ class Ask:
         """One line for a handout: "tensor_parallel_size: 1 -> 2"."""
         if self.size is None:
             return ""
-        return f"{self.remedy}: {'' if self.seen is None else f'{self.seen} -> '}{self.size}\n"
+        return f"{self.option or self.remedy}: {'' if self.seen is None else f'{self.seen} -> '}{self.size}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _ask(wanted: Recommendation | str) -> Ask:
     if isinstance(wanted, str):
         remedy, _, direction = wanted.partition(":")
         return Ask(remedy, direction)
-    return Ask(wanted.remedy, wanted.direction, wanted.to_value, wanted.from_value, wanted.risk, wanted.predicted)
+    return Ask(wanted.remedy, wanted.direction, wanted.to_value, wanted.from_value, wanted.risk, wanted.predicted, wanted.option)
 
 
 def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, change: Change) -> Remediation | Handout:
@@ -217,7 +218,7 @@ def _step(step: RecipeStep, ask: Ask, workload: Workload, here: Situation) -> Ch
     value: Any = ask.size if step.value == SIZE else step.value
     if step.value == SIZE and value is None:
         return Elsewhere(Text("No size could be computed for it, and the bot does not guess one.", "无法算出具体数值，机器人不会猜。"), "")
-    return ACTIONS[step.action].change(workload, Order(step.subject, value, ask.direction, here.now), here.reader)
+    return ACTIONS[step.action].change(workload, Order(step.subject, value, ask.direction, here.now, ask.option), here.reader)
 
 
 def fragment(workload: Workload, change: Change) -> str:
@@ -299,7 +300,7 @@ def _not_changed(target: Target) -> Text:
 def _drift(ask: Ask, recipe: Recipe, workload: Workload, change: Change) -> tuple[Text, ...]:
     if len(change.edits) != 1 or recipe.steps[0].value != SIZE or recipe.steps[0].action != engine_argument.NAME:
         return ()
-    return notes.drifted(workload, change.edits[0], ask.seen, f"--{recipe.steps[0].subject}")
+    return notes.drifted(workload, change.edits[0], ask.seen, ask.option or f"--{recipe.steps[0].subject}")
 
 
 def _risk(ask: Ask, recipe: Recipe) -> str:

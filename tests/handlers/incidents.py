@@ -62,7 +62,7 @@ DIAGNOSIS = Diagnosis(
     recommendations=(
         Recommendation(
             "max_model_len", "lower", Text("It has to fit the cache.", "必须放得下缓存。"), Text("Fits by 0.08 GiB.", "余量 0.08 GiB。"), "low", 131072, 57344,
-            Predicted(round(10.58 * GIB), 57776, 1.0),
+            Predicted(round(10.58 * GIB), 57776, 1.0), option="--max-model-len",
         ),
         Recommendation("kv_cache_dtype", "fp8", Text("Halves the need.", "需求减半。"), Text("Quality is yours to judge.", "质量请自行判断。"), "medium"),
     ),
@@ -136,7 +136,7 @@ def hostile() -> Case:
     quote = Quote(HOSTILE, 7, HOSTILE, text)
     diagnosis = replace(
         DIAGNOSIS, summary=text, evidence=(quote,), against=(quote,), gaps=(Gap(HOSTILE, HOSTILE, HOSTILE, None),), engine_version=HOSTILE,
-        recommendations=(Recommendation("max_model_len", "lower", text, text, "low", HOSTILE, HOSTILE), Recommendation(HOSTILE, HOSTILE, text, text, HOSTILE, 1, 2)),
+        recommendations=(Recommendation("max_model_len", "lower", text, text, "low", HOSTILE, HOSTILE, option="--max-model-len"), Recommendation(HOSTILE, HOSTILE, text, text, HOSTILE, 1, 2)),
         will_not_help=(WillNotHelp(HOSTILE, HOSTILE, text),), runners_up=(RunnerUp(HOSTILE, Certainty.POSSIBLE),), certainty=Certainty.LIKELY,
     )  # fmt: skip
     plan = replace(PLAN, diff=HOSTILE, notes=(text,), remedy=HOSTILE, steps=tuple(replace(step, says=text) for step in PLAN.steps), object=replace(CHAT, name=HOSTILE))
@@ -154,7 +154,7 @@ def huge() -> Case:
     text, quote = Text("long " * 2000), Quote("container.log", 1, "x" * 20_000, Text("y" * 5000))
     diagnosis = replace(
         DIAGNOSIS, summary=text, evidence=(quote,) * 60, against=(quote,) * 30, gaps=(Gap("g" * 4000, "r" * 4000, "w" * 4000),) * 40, certainty=Certainty.LIKELY,
-        recommendations=(Recommendation("max_model_len", "lower", text, text, "low", "1" * 4000, "2" * 4000),) * 40,
+        recommendations=(Recommendation("max_model_len", "lower", text, text, "low", "1" * 4000, "2" * 4000, option="--max-model-len"),) * 40,
         will_not_help=(WillNotHelp("restart", "", text),) * 60, runners_up=(RunnerUp("z" * 4000, Certainty.POSSIBLE),) * 60,
     )  # fmt: skip
     plan = replace(PLAN, diff="+ a line\n" * 5000, notes=(text,) * 40, steps=PLAN.steps * 60)

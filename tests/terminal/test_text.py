@@ -13,7 +13,7 @@ DIAGNOSIS = Diagnosis(
     summary=Text("One request needs 24 GiB of cache, 10.58 GiB are left.", "一个请求需要 24 GiB 缓存，只剩 10.58 GiB。"),
     evidence=(Quote("container.log", 212, "KV cache is needed, which is larger", Text("One request needs more cache than there is.", "一个请求需要的缓存多于现有缓存。")),),
     recommendations=(
-        Recommendation("max_model_len", "lower", Text("Set it lower.", "调低。"), Text("It fits by 0.08 GiB.", "还余 0.08 GiB。"), "low", 131072, 57344, general=True),
+        Recommendation("max_model_len", "lower", Text("Set it lower.", "调低。"), Text("It fits by 0.08 GiB.", "还余 0.08 GiB。"), "low", 131072, 57344, general=True, option="--max-model-len"),
         Recommendation("bigger_gpu", "", Text("Use a card with more memory.", "换用显存更大的显卡。"), Text("The same settings fit.", "同样的设置可以放下。"), "medium", general=True),
     ),
     will_not_help=(

@@ -1,0 +1,74 @@
+"""Advice for a server that is not vLLM: its own options, its own defaults, and no number that nobody saw."""
+
+import re
+
+import pytest
+
+from bot import knobs
+from bot.model import Diagnosis, Recommendation
+from bot.terminal.text import change
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.test_fitting_advice import remedies
+from tests.diagnosis.test_pastes import frame, oom
+
+VLLM_ONLY = re.compile(r"--gpu-memory-utilization|--max-model-len|--max-num-seqs|--max-num-batched-tokens|--enforce-eager|--swap-space|--limit-mm-per-prompt|VLLM_")
+STATS = "[2026-03-01 10:00:00] Decode batch. #running-req: 4, #token: 5210, token usage: 0.02, cuda graph: True, gen throughput (token/s): 410.22, #queue-req: 0\n"
+NO_CACHE = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."
+
+
+def advised(found: Diagnosis, remedy: str) -> Recommendation:
+    return next(each for each in found.recommendations if each.id == remedy)
+
+
+def everything(found: Diagnosis) -> str:
+    said = [change(each, language) for each in found.recommendations for language in ("en", "zh")]
+    return "\n".join([*said, *(item.why.say(language) for item in found.will_not_help for language in ("en", "zh"))])
+
+
+def test_a_burst_in_sglang_is_answered_with_its_options_and_the_values_that_it_printed() -> None:
+    log = "[2026-03-01 09:00:00] server_args=ServerArgs(model_path='/m', mem_fraction_static=0.88, chunked_prefill_size=8192, max_running_requests=None)\n"
+    found = diagnose({"container.log": log + STATS + frame("sglang/srt/managers/scheduler.py", "event_loop_overlap") + oom()})
+    assert found.cause == "runtime_burst"
+    lowered = advised(found, "gpu_memory_utilization:lower")
+    assert (lowered.option, lowered.from_value, lowered.to_value) == ("--mem-fraction-static", 0.88, 0.83)
+    assert knobs.typed(advised(found, "max_num_batched_tokens:lower")) == "--chunked-prefill-size 8192 -> 4096"
+    assert advised(found, "max_num_seqs:lower").to_value is None  # computed from the pool at the start: nobody printed it
+    assert not VLLM_ONLY.search(everything(found))
+
+
+@pytest.mark.parametrize(
+    ("args", "printed", "sizes"),
+    [
+        ("--mem-fraction-static 0.6", "", (0.6, 0.65)),
+        ("", " Current value: self.server_args.mem_fraction_static=0.25", (0.25, 0.3)),
+        ("", "", (None, None)),
+    ],
+)
+def test_a_cache_that_does_not_fit_raises_the_share_of_weights_and_cache(args: str, printed: str, sizes: tuple[float | None, float | None]) -> None:
+    found = diagnose({"args.txt": f"python3 -m sglang.launch_server --model-path /m {args}\n", "container.log": f"{NO_CACHE}{printed}\n"})
+    raised = advised(found, "gpu_memory_utilization:raise")
+    assert (found.cause, raised.option, raised.from_value, raised.to_value) == ("kv_cache_too_small", "--mem-fraction-static", *sizes)
+    assert not VLLM_ONLY.search(everything(found))
+
+
+def test_weights_that_were_printed_say_how_far_the_share_must_go() -> None:
+    loaded = "[2026-03-01 10:00:00 TP0] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=10.00 GB, mem usage=30.00 GB.\n"
+    found = diagnose({"args.txt": "python3 -m sglang.launch_server --model-path /m --mem-fraction-static 0.5\n", "container.log": loaded + NO_CACHE + "\n"})
+    assert advised(found, "gpu_memory_utilization:raise").to_value == 0.78  # (30 + 1) of 40 GiB
+
+
+def test_a_server_without_the_option_is_not_told_to_use_it() -> None:
+    found = diagnose({"args.txt": "llama-server -m /m.gguf -c 32768\n", "container.log": oom()})
+    assert not [each for each in remedies(found) if each.startswith("gpu_memory_utilization")]
+    assert not VLLM_ONLY.search(everything(found))
+
+
+@pytest.mark.parametrize(("args", "name"), [("python3 -m sglang.launch_server --model-path /m\n", "SGLang"), ("vllm serve m\n", "vLLM"), ("", "the server")])
+def test_another_release_is_one_of_the_server_that_runs(args: str, name: str) -> None:
+    found = diagnose({"container.log": "terminate called after throwing an instance of 'std::runtime_error'\nFatal Python error: Aborted\n", **({"args.txt": args} if args else {})})
+    assert (found.cause, f"Use another release of {name}," in advised(found, "vllm_version:change").why.en) == ("abort", True)
+
+
+def test_where_nothing_tells_the_server_vllms_options_are_meant() -> None:
+    found = diagnose({"container.log": oom()})
+    assert {each.option for each in found.recommendations if each.remedy == "gpu_memory_utilization"} <= {"--gpu-memory-utilization"}

@@ -1,0 +1,58 @@
+"""Which server runs is told by what only it prints, by its program, its image, its frames; and each has its own options."""
+
+import pytest
+
+from bot import servers
+from bot.facts import Facts
+from bot.model import Fact, Place
+from tests.diagnosis.bundles import knowledge
+
+KNOWN = knowledge().servers
+
+
+def named(server: servers.Server | None) -> str:
+    return server.name if server else ""
+
+
+@pytest.mark.parametrize(
+    ("words", "image", "name"),
+    [
+        (["python3", "-m", "sglang.launch_server", "--model-path", "/models/vllm"], "", "SGLang"),
+        (["sglang", "serve", "--model-path", "/m"], "registry/vllm/base:1", "SGLang"),
+        (["vllm", "serve", "org/sglang-tuned"], "", "vLLM"),
+        (["bash", "-c", "exec python3 -m vllm.entrypoints.openai.api_server --model m"], "", "vLLM"),
+        (["text-generation-launcher", "--model-id", "m"], "", "Text Generation Inference"),
+        (["lmdeploy", "serve", "api_server", "m"], "", "LMDeploy"),
+        (["trtllm-serve", "m"], "", "TensorRT-LLM"),
+        (["/app/llama-server", "-m", "m.gguf"], "", "llama.cpp"),
+        ([], "registry.example.com/vllm/sglang-runtime:v3", "SGLang"),
+        ([], "vllm/vllm-openai:v0.11.0", "vLLM"),
+        (["/start.sh"], "registry.example.com/llm:7", ""),
+        (["sh", "-c", "vllm serve a || python3 -m sglang.launch_server --model-path b"], "", ""),
+    ],
+)
+def test_a_container_tells_its_server_by_program_then_by_image(words: list[str], image: str, name: str) -> None:
+    assert named(servers.of_container(words, image, KNOWN)) == name
+
+
+def test_lines_of_another_server_count_more_than_those_of_the_assumed_one_whose_code_it_uses() -> None:
+    facts = Facts([Fact("log.printed_by", ("sglang", "torch", "vllm"))])
+    assert named(servers.of_facts(facts, KNOWN)) == "SGLang"
+    assert named(servers.of_facts(Facts([Fact("log.printed_by", ("torch", "vllm"))]), KNOWN)) == "vLLM"
+    assert servers.of_facts(Facts([Fact("log.printed_by", ("torch",))]), KNOWN) is None
+
+
+def test_a_frame_of_the_traceback_tells_the_server() -> None:
+    place = Place("container.log", 4, 'File "/opt/sglang/python/sglang/srt/models/m.py", line 5, in forward')
+    assert named(servers.of_facts(Facts([Fact("stack.serving", True, place)]), KNOWN)) == "SGLang"
+
+
+def test_the_values_in_force_are_read_under_the_servers_own_names() -> None:
+    sglang = next(server for server in KNOWN if server.name == "SGLang")
+    facts = Facts([Fact("args.mem_fraction_static", "0.87"), Fact("args.context_length", 4096), Fact("args.disable_radix_cache", True)])
+    assert {fact.name: fact.value for fact in servers.in_force(facts, sglang)} == {"engine.gpu_memory_utilization": 0.87, "engine.max_model_len": 4096}
+
+
+def test_one_server_is_assumed_and_every_other_says_what_each_remedy_means_there() -> None:
+    assert [server.name for server in KNOWN if server.assumed] == ["vLLM"]
+    assert all(server.options and server.command for server in KNOWN)
