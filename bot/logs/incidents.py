@@ -140,6 +140,8 @@ class _Run:
             return True  # nobody fails at an earlier step than the one already failed at
         if not self.failed or self.over is None or event.prefix.seconds is None or _follows(event):
             return False
+        if self.served and role == "progress" and phase is Phase.SERVING and event.prefix.pid is None:
+            return False  # a new run would have had to start: this one serves on, or what looks like its failure is none
         known = any(
             event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:]
         )
@@ -231,10 +233,11 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
     )
     calls = [event.line for event in events if event.message.role == "hint" and event.message.purpose in _CALLS]
     last = next((event for event in serving if event.line == ready), None)
+    begun = min((event.line for event in serving), default=ready)  # what fails behind that fails in the serving, which no start survives
     lasting = [
         event
         for event in candidates
-        if (event.line > ready or _later(event, last) or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
+        if (event.line > min(ready, begun) or _later(event, last) or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
         and not (event.message.tier >= WEAK and event.line < max(ready, alive))
     ]
     if not lasting:

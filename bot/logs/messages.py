@@ -21,6 +21,7 @@ ROLES = {
     "frame": "a line of a traceback; gives phase and purpose",
     "shutdown": "somebody asked the server to stop",
     "ended": "the server has stopped in order",
+    "echo": "what stands behind it in the line is a client's text, in which no message is looked for",
     "note": "a fact, no event",
 }
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO
 
-from bot.logs.messages import LogMessage
+from bot.logs.messages import LogMessage, compiled
 from bot.logs.parts import BLOCK, OVERLAP, Part, Parts, Turns, line_feeds
 from bot.logs.search import Anchors, Found, Look, Search
 
@@ -52,6 +52,7 @@ class Scanner:
         pairs = [(anchor, message) for message in self.messages for anchor in message.anchors]
         self._owner = [message for _, message in pairs]
         self._anchors = [anchor for anchor, _ in pairs]
+        self._echoes = [(anchor, message.pattern) for anchor, message in pairs if message.role == "echo"]
         self._search = Anchors(self._anchors, [index for index, message in enumerate(self._owner) if message.counted])
 
     def scan(self, stream: BinaryIO, block: int = BLOCK) -> Scan:
@@ -83,15 +84,24 @@ class Scanner:
             there, times = here.get(index, (0, 0))
             here[index] = (line, times + 1 if there == line else 1)
             if here[index][1] <= IN_ONE_LINE:
-                keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
+                self._take_hit(part, index, line, end, keeper)
 
     def _look_closely(self, newest: Iterable[Part], search: Search, keeper: "_Keeper") -> None:
         """Of the most frequent anchors, the last KEEP hits of the file."""
         for part in newest:
             last = sorted((end, index) for index, end in search.look.last(part.buffer, part.end, KEEP))
             for line, end, index in _with_lines(part, last):
-                keeper.take(_hit(part, self._owner[index], line, end, len(self._anchors[index])))
+                self._take_hit(part, index, line, end, keeper)
         keeper.put_in_order()
+
+    def _take_hit(self, part: Part, index: int, line: int, end: int, keeper: "_Keeper") -> None:
+        """Takes a hit, unless it stands in what a client wrote and the server only repeats."""
+        hit = _hit(part, self._owner[index], line, end, len(self._anchors[index]))
+        before = hit.raw[: hit.start - len(self._anchors[index])]
+        for anchor, pattern in self._echoes:
+            if any(anchor in piece and compiled(pattern).search(piece.decode(errors="replace")) for piece in (hit.head, before)):
+                return
+        keeper.take(hit)
 
 
 def _find(look: Look, part: Part) -> Found:

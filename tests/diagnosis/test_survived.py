@@ -1,5 +1,7 @@
 """A server that goes on answering long after a fatal word has survived it, or a client's text says that word: such an answer is never sure."""
 
+import pytest
+
 from bot.model import Certainty
 from tests.diagnosis.bundles import diagnose
 
@@ -41,5 +43,43 @@ def test_the_same_words_at_the_end_of_a_server_are_as_sure_as_before() -> None:
 
 def test_answers_that_were_on_their_way_are_no_life() -> None:
     found = diagnose({"container.log": START + later(2) + WORDS + later(2)})
+    assert found.cause == "runtime_burst"
+    assert found.certainty is not Certainty.POSSIBLE
+
+
+FAILURES = {
+    "runtime_burst": WORDS.splitlines()[1],
+    "gpu_fault": "ERROR 05-02 10:05:00 core.py:574] RuntimeError: CUDA error: an illegal memory access was encountered",
+    "nccl_failure": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error (run with NCCL_DEBUG=INFO for details)",
+}
+PROBE = 'INFO:     10.0.0.9:4711 - "GET /health HTTP/1.1" 200 OK\n'
+
+
+@pytest.mark.parametrize("cause", FAILURES)
+@pytest.mark.parametrize("behind", [later(5).splitlines()[1], PROBE, later(7)], ids=["load", "probe", "late"])
+def test_signs_of_life_behind_a_failure_of_a_serving_server_make_it_no_healthy_one(cause: str, behind: str) -> None:
+    assert diagnose({"container.log": START + FAILURES[cause] + "\n" + behind}).cause == cause
+
+
+ECHOES = (
+    "INFO 05-02 10:02:00 logger.py:37] Received request chat-7: prompt: '{}', params: SamplingParams(n=1), lora_request: None.",
+    "DEBUG 05-02 10:02:00 [logger.py:61] Request chat-7 details: prompt: '{}', prompt_token_ids: [1], prompt_embeds shape: None.",
+    "INFO 05-02 10:02:00 [logger.py:98] Generated response chat-7 (streaming complete): output: '{}', output_token_ids: [3], finish_reason: stop",
+    "(APIServer pid=1) ERROR 05-02 10:02:00 [serving.py:12] Error with model error=ErrorInfo(message='The model `{}` does not exist.', type='NotFoundError')",
+    "WARNING 05-02 10:02:00 [protocol.py:51] The following fields were present in the request but ignored: {{'{}'}}",
+    "[2026-05-02 10:02:00] Receive: obj=GenerateReqInput(rid='a', text='{}', sampling_params={{}})",
+    "2026-05-02T10:02:00.123456789Z stdout F INFO 05-02 10:02:00 logger.py:37] Received request chat-7: prompt: '" + "x" * 6000 + " {}', params: None",
+)
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+@pytest.mark.parametrize("word", [*FAILURES.values(), "Out of memory: Killed process 77 (vllm)", "[shutdown] API server: shutdown triggered", "EngineDeadError"])
+def test_a_record_that_repeats_what_a_client_sent_is_no_failure(echo: str, word: str) -> None:
+    found = diagnose({"container.log": START + echo.format(word) + "\n" + later(3)})
+    assert (found.cause, [advice.id for advice in found.recommendations]) == ("healthy", ["none"])
+
+
+def test_a_failure_beside_a_record_of_what_a_client_sent_is_found() -> None:
+    found = diagnose({"container.log": START + ECHOES[0].format("EngineDeadError") + "\n" + WORDS})
     assert found.cause == "runtime_burst"
     assert found.certainty is not Certainty.POSSIBLE
