@@ -79,7 +79,7 @@ SAYS: dict[str, Text] = {
     "container.shell": Text("The first process is a shell that does not hand signals on.", "首进程是不转发信号的 shell。"),
     "container.shm_limit_bytes": Text("The memory volume at /dev/shm may hold {value}.", "/dev/shm 的内存卷上限为 {value}。"),
     "container.shm_volume": Text("What is mounted at /dev/shm: {value}.", "/dev/shm 上挂载的是：{value}。"),
-    "container.start_oom": Text("The runtime says that its first process was killed for memory before the program began.", "运行时称其首进程在程序开始之前就因内存被杀死。"),
+    "container.start_oom": Text("A process that the runtime starts before the program was killed within its memory limit.", "运行时在程序之前启动的进程在其内存上限内被杀死。"),
     "container.started_again": Text("The same pod started it again after this end.", "该次结束后同一 Pod 又启动了它。"),
     "container.startup_budget_s": Text("The start-up probe waits {value} s in all.", "启动探针总共等待 {value} 秒。"),
     "container.state": Text("The container is {value} now.", "容器当前状态：{value}。"),

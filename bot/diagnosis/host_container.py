@@ -16,6 +16,8 @@ OLD = 3 * 86400  # seconds of quiet running after which an end before them is hi
 LIGHT_NEEDS = 8 * GIB
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
 _NO_ROOM_TO_START = re.compile(r"container init was OOM-killed|memory limit too low\?", re.IGNORECASE)  # runc's own words
+_HELPER_KILLED = re.compile(r"(?:hook|nvidia-container-cli|ldconfig).{0,300}(?:exit status 137|signal 9\b|signal: killed)", re.DOTALL)
+HELPER_NEEDS = GIB // 2  # a helper of the runtime counts to the container's limit, and needs far less than this
 _GROUPS = ("container.",)
 _SAME_NAME = (
     "name", "exit_code", "signal", "reason", "message", "memory_limit", "memory_request", "cpu_limit", "cpu_request", "gpus", "restarts", "lifetime_s", "state", "ready",
@@ -46,7 +48,7 @@ def derive(facts: Facts) -> Facts:
     add("ended", "exit_code" in chosen, "exit_code")
     add("started_again", chosen.text("end") == "last", "end")
     add("crash_looping", chosen.text("waiting_reason") == "CrashLoopBackOff" or (chosen.number("restarts") or 0) >= 3, "waiting_reason", "restarts")
-    add("start_oom", True if _NO_ROOM_TO_START.search(f"{chosen.text('waiting_message')} {chosen.text('message')}"[:4000]) else None, "waiting_message", "message")
+    add("start_oom", _no_room_to_start(chosen), "waiting_message", "message")
     add("others", len(containers) - 1, "name")
     since, now = chosen.number("running_since"), _now(facts)
     if since is not None and now is not None and "exit_code" in chosen:
@@ -58,6 +60,14 @@ def derive(facts: Facts) -> Facts:
         add("limit_over_request", round(limit / request, 2) if request else None, "memory_limit")
         add("large_for_its_kind", _light(chosen, facts) and limit >= LIGHT_NEEDS, "memory_limit")
     return facts.with_facts(found, _GROUPS if "pod." in facts.looked else ())
+
+
+def _no_room_to_start(chosen: Record) -> bool | None:
+    """Whether the limit was too small even for what the runtime does before the program begins; None where nothing says so."""
+    words = f"{chosen.text('waiting_message')} {chosen.text('message')}"[:4000]
+    limit = chosen.number("memory_limit")
+    killed = bool(_HELPER_KILLED.search(words)) and limit is not None and 0 < limit <= HELPER_NEEDS
+    return True if killed or _NO_ROOM_TO_START.search(words) else None
 
 
 def _now(facts: Facts) -> float | None:

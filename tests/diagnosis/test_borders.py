@@ -1,0 +1,120 @@
+"""Kinds beside memory that were taken for each other: the hub, files, builds, the network, helpers of the runtime. What is not memory must not be advised as if it were."""
+
+import json
+
+import pytest
+
+from bot.model import Diagnosis
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.scenes import container, pod, status
+from tests.diagnosis.test_pastes import frame, oom
+
+READY = "INFO:     Application startup complete.\n"
+STEP = "INFO 06-02 11:20:31 [loggers.py:118] Engine 000: Avg prompt throughput: 12.0 tokens/s, Avg generation throughput: 9.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 2.1%, Prefix cache hit rate: 0.0%\n"
+
+
+def remedies(found: Diagnosis) -> list[str]:
+    return [f"{each.remedy}:{each.direction}" if each.direction else each.remedy for each in found.recommendations]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/org/m/resolve/main/config.json", "refused"),
+        ("OSError: You are trying to access a gated repo.", "refused"),
+        ("requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/org/m", "could not be reached"),
+        ("OSError: We couldn't connect to 'https://huggingface.co' to load the files.", "could not be reached"),
+        ("safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge", "cut short"),
+        ("SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull })", "disk is full"),
+        ("RuntimeError: Error building extension 'sampling'", "compiled"),
+    ],
+)
+def test_what_a_start_could_not_get_is_called_by_its_own_name(line: str, words: str) -> None:
+    found = diagnose({"container.log": line + "\n"})
+    assert found.cause == "application_error"
+    assert words in found.summary.en
+
+
+@pytest.mark.parametrize("status_line", ["401 Client Error: Unauthorized", "403 Client Error: Forbidden", "429 Client Error: Too Many Requests"])
+def test_an_image_that_its_site_refuses_is_no_refusal_of_the_model(status_line: str) -> None:
+    log = f"{READY}{STEP}requests.exceptions.HTTPError: {status_line} for url: https://images.example.com/cat.jpg\n{STEP}"
+    assert diagnose({"container.log": log}).cause == "healthy"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: The quantization method fp8 is not supported for the current GPU. Minimum capability: 89. Current capability: 80.",
+        "RuntimeError: ('Quantization scheme is not supported for ', 'the current GPU. Min capability: 89. ', 'Current capability: 80.')",
+    ],
+)
+def test_another_type_does_not_help_a_quantisation_that_the_card_lacks(line: str) -> None:
+    found = diagnose({"container.log": line + "\n"})
+    assert "89" in found.summary.en
+    assert "80" in found.summary.en
+    assert "dtype:change" not in remedies(found)
+
+
+def test_a_length_beyond_the_model_names_the_length_that_is_allowed() -> None:
+    line = "ValueError: User-specified max_model_len (65536) is greater than the derived max_model_len (max_position_embeddings=32768 or model_max_length=None in model's config.json).\n"
+    found = diagnose({"container.log": line})
+    assert found.cause == "application_error"
+    assert "32,768" in found.recommendations[0].why.en
+
+
+def test_a_warning_of_the_length_does_not_hide_what_failed_later() -> None:
+    warning = "WARNING 06-02 11:20:31 [model.py:1] User-specified max_model_len (65536) is greater than the derived max_model_len (max_position_embeddings=32768). Make sure the value is correct and within the model context size.\n"
+    found = diagnose({"container.log": warning + frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + oom()})
+    assert found.cause == "profile_run_peak"
+
+
+HOOK = "container create failed: error running hook #0: error running hook: exit status 137, stderr: nvidia-container-cli: line 5: 71 Killed"
+LDCONFIG = "error running hook: exit status 1, stderr: nvidia-container-cli: ldcache error: process /sbin/ldconfig terminated with signal 9"
+
+
+@pytest.mark.parametrize("message", [HOOK, LDCONFIG])
+@pytest.mark.parametrize(("limit", "cause"), [("24Mi", "container_memory_limit"), ("40Gi", "unknown"), (None, "unknown")])
+def test_a_helper_that_was_killed_before_the_program_is_no_fault_of_the_card(message: str, limit: str | None, cause: str) -> None:
+    waiting = status(state={"waiting": {"reason": "CreateContainerError", "message": message}})
+    found = diagnose({"pod.json": json.dumps(pod([container(limit=limit)], [waiting]))})
+    assert found.cause == cause
+    assert not {"drain_node", "driver:change"} & set(remedies(found))
+
+
+def test_a_helper_that_failed_by_itself_is_a_fault_of_card_or_driver() -> None:
+    message = "error running hook: exit status 1, stderr: nvidia-container-cli: initialization error: nvml error: driver not loaded"
+    waiting = status(state={"waiting": {"reason": "CreateContainerError", "message": message}})
+    assert diagnose({"pod.json": json.dumps(pod([container(limit="24Mi")], [waiting]))}).cause == "gpu_fault"
+
+
+def test_an_engine_that_ended_with_a_code_of_its_own_printed_why() -> None:
+    line = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {{'EngineCore_DP0': {}}}\n"
+    raised, gone = (diagnose({"container.log": line.format(code)}) for code in ("1", "{}"))
+    assert (raised.cause, gone.cause) == ("unknown", "unknown")
+    assert "code 1" in raised.summary.en
+    assert "without printing" not in raised.summary.en
+
+
+def test_a_replica_that_serve_gave_up_is_not_healthy_for_what_others_print() -> None:
+    line = "WARNING 2026-06-25 04:40:02 controller 17 -- Didn't receive health check response for replica Replica(id='r', deployment='vLLM', app='a') after 10.0s, marking it unhealthy.\n"
+    found = diagnose({"container.log": STEP + line + STEP})
+    assert (found.cause, remedies(found)[0]) == ("probe_kill", "probe:relax")
+    assert diagnose({"container.log": STEP + STEP}).cause == "healthy"
+
+
+def test_an_illegal_access_of_a_program_takes_no_node_out_of_service() -> None:
+    line = "[1014.7] NVRM: Xid (PCI:0000:01:00): {}, pid=4711, name=VLLM::EngineCor, Ch 00000008\n"
+    assert "drain_node" not in remedies(diagnose({"kernel.log": line.format(31)}))
+    assert "drain_node" in remedies(diagnose({"kernel.log": line.format(48)}))
+
+
+def test_a_kernel_too_large_for_the_chip_is_halved_only_where_the_type_is_wide() -> None:
+    line = "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.\n"
+    assert "dtype:change" not in remedies(diagnose({"container.log": line}))
+    assert "dtype:change" in remedies(diagnose({"container.log": line, "args.txt": "vllm serve /models/m --dtype float32\n"}))
+
+
+def test_too_few_state_blocks_ask_for_fewer_sequences() -> None:
+    log = "ERROR 03-30 17:26:53 [core.py:1100]     assert num_cache_lines >= batch\nERROR 03-30 17:26:53 [core.py:1100] AssertionError\n"
+    found = diagnose({"container.log": log})
+    assert (found.cause, remedies(found)[0]) == ("kv_cache_too_small", "max_num_seqs:lower")
