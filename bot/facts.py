@@ -34,6 +34,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "failure.message": ("text", "id of the root message"),
     "failure.phase": ("text", "phase in which it failed"),
     "failure.same_as_before": ("bool", "the run before failed on the same request with the same amount in use"),
+    "failure.passed_before": ("bool", "the run before, started with the same arguments, came past the step that this one failed at"),
     "failure.basis": ("text", "what the phase rests on: message, stack, follower, marker (a word of progress before it), behind (one right after it)"),
     "failure.purpose": ("text", "what was being done: weights_creation, repacking, multimodal_encoder, sampler, ..."),
     "failure.after_phase": ("text", "last phase that the run entered before"),

@@ -88,6 +88,7 @@ def _failure(incident: Incident, root: Event) -> list[Fact]:
         nearest = next((event for event in incident.events if event.message.kind == "device_oom"), None)
         facts += allocation.facts_of(nearest) if nearest else []
     facts += _same_as_before(incident, root)
+    facts += [Fact("failure.passed_before", True, incident.passed_before.place)] if incident.passed_before else []
     facts += growth.facts_of([event for event in incident.events if event.message.kind == "device_oom"], incident.events)
     if incident.frames:
         facts += [Fact(f"stack.{frame.id.removeprefix('frame.')}", True, frame.place) for frame in incident.frames]

@@ -60,6 +60,7 @@ class Incident:
     ready: Event | None = None
     earlier_alive: Event | None = None  # weights that the run before put on the card, when nothing tells of its end and it was no server of its own
     asked_before: tuple[Event, ...] = ()  # what the run before was started with, where it failed
+    passed_before: Event | None = None  # the first step of the run before, started alike, behind the one that this run failed at
     neighbours: tuple[str, ...] = ()  # other servers that write into the same file
     scan: Scan = field(default_factory=Scan)
 
@@ -211,6 +212,15 @@ def _same_again(runs: Sequence[Attempt]) -> bool:
     phase, _ = _where(before, root, _frames(before, root), _reached(before, root))
     reached = _reached(last, None)
     return told <= {event.text for event in before} and phase is not None and (reached is None or reached.order < phase.order)
+
+
+def _passed(before: Sequence[Event], last: Sequence[Event], phase: Phase | None) -> Event | None:
+    """The first step of the run before that lies behind `phase`, at which the last run failed, when both were started with the same arguments: what this
+    step needs was there then."""
+    told = {event.text for event in last if event.message.role == "start"}
+    alike = any("=" in text or "{" in text for text in told) and told <= {event.text for event in before}
+    steps = [event for event in before if event.message.role == "progress" and event.message.phase and phase and event.message.phase.order > phase.order]
+    return steps[0] if alike and steps else None
 
 
 def _ready(events: Sequence[Event], after: int = 0) -> Event | None:
@@ -368,6 +378,7 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
     phase, basis = _where(last, root, frames, reached) if root else (None, "")
     before = runs[-2].events if len(runs) > 1 else ()
     left = next((event for event in reversed(before) if event.message.role == "progress"), None) if not _over(before) and not _ready(before) else None
+    passed = _passed(before, last, phase if basis != "marker" else None)
     earlier = [_root(run.events, next((e for e in run.events if e.message.role == "shutdown"), None)) for run in runs[:-1]]
     return Incident(
         source=source,
@@ -385,6 +396,7 @@ def _one(events: Sequence[Event], source: str, scan: Scan, neighbours: tuple[str
         ready=_ready(last),
         earlier_alive=left,
         asked_before=tuple(event for event in before if event.message.role == "start") if earlier and earlier[-1] is not None else (),
+        passed_before=passed,
         neighbours=neighbours,
         scan=scan,
     )
