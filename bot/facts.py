@@ -48,6 +48,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "failure.earlier_kind": ("text", "kind of the root of the attempt before"),
     "failure.detail": ("text", "the exception's own words, for failures that no message describes"),
     "engine.died_silently": ("bool", "processes of the engine are gone, and none of them printed an error"),
+    "engine.error_unread": ("bool", "a process announced an exception of its own, whose words the log does not hold or nobody knows"),
     "engine.exit_code": ("int", "exit code of a process of the engine, negative for signals"),
     "engine.version": ("text", "version of the server"),
     "engine.version_minor": ("int", "8 for 0.8.x"),

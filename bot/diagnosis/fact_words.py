@@ -98,6 +98,7 @@ SAYS: dict[str, Text] = {
     "endpoint.ready=no": Text("The endpoint does not serve.", "端点未在服务。"),
     "engine.cpu_backend": Text("The server computes on the CPU; its device is the host's memory.", "服务在 CPU 上计算，其设备就是主机内存。"),
     "engine.died_silently": Text("Processes of the engine are gone, and none printed an error.", "引擎的进程已消失，且都没有打印错误。"),
+    "engine.error_unread": Text("A process announced an exception, whose words are not in this log or not known.", "某个进程宣告了异常，但其内容不在该日志中，或无法识别。"),
     "engine.exit_code": Text("A process of the engine ended with code {value}.", "引擎的一个进程以代码 {value} 退出。"),
     "engine.enable_sleep_mode": Text("The engine may sleep (--enable-sleep-mode).", "引擎可休眠（--enable-sleep-mode）。"),
     "engine.gpu_memory_utilization": Text("GPU memory utilisation in force: {value}.", "生效的显存利用率：{value}。"),

@@ -41,6 +41,7 @@ class EngineFacts:
     phase: Phase | None = None
     alloc_requested_bytes: int | None = None
     alloc_free_bytes: int | None = None
+    alloc_others_bytes: int | None = None  # what other processes hold on the card, where that is what the request lacks
     device_total_bytes: int | None = None  # as the allocator sees it
     v1: bool | None = None  # the V1 engine, by what it printed
     named_hybrid: bool = False  # by the model's name not every layer keeps the whole context
@@ -120,6 +121,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         phase=Phase(phase) if phase in set(Phase) else None,
         alloc_requested_bytes=_positive(facts, "alloc.requested_bytes"),
         alloc_free_bytes=_read(facts, "alloc.free_bytes", int),
+        alloc_others_bytes=_positive(facts, "alloc.others_bytes") if _flag(facts, "alloc.others_matter") else None,
         device_total_bytes=_positive(facts, "alloc.total_bytes") or _positive(facts, "device.total_bytes"),
         v1=_flag(facts, "engine.is_v1"),
         named_hybrid=_flag(facts, "named.hybrid") is True,

@@ -147,7 +147,8 @@ def _course(incident: Incident) -> list[Fact]:
     if ended == "stopped" and incident.reached in _STARTING and incident.reached is not None:
         facts.append(Fact("log.stopped_in", incident.reached.value, last))
     if ended == "wrapped" and incident.wrapped is not None:
-        facts.append(Fact("engine.died_silently", True, incident.wrapped.place))
+        unread = incident.announced
+        facts.append(Fact("engine.error_unread", True, unread.place) if unread else Fact("engine.died_silently", True, incident.wrapped.place))
         if incident.reached:
             facts.append(Fact("failure.after_phase", incident.reached.value, incident.wrapped.place))
     return facts

@@ -40,10 +40,15 @@ def _enough(ledger: Ledger, base: float, short: int) -> float | None:
     return step if step <= (STEP if ledger.total_bytes is None else 1) else None
 
 
-def step_down(ledger: Ledger | None, now: float | None) -> Sized | Impossible:
-    """Down by 0.05."""
+def step_down(ledger: Ledger | None, now: float | None, beside_others: float | None = None) -> Sized | Impossible:
+    """Down by 0.05, or to what other processes leave of the card (`beside_others`) where that is less."""
     base = now if now is not None else _LIKELY
     to = round(base - STEP, 4)
+    if beside_others is not None and beside_others < to:
+        if beside_others < STEP:
+            return Impossible(REMEDY, "lower", Text("Other processes leave next to nothing of the card.", "其他进程几乎占满了这张卡。"))
+        left = Text(f"While the other processes stay, {beside_others:g} of the card is left for this server.", f"其他进程仍在时，这张卡只剩 {beside_others:g} 可供本服务使用。")
+        return Sized(REMEDY, "lower", left, now, beside_others, cost=1)
     if to < STEP:
         return Impossible(REMEDY, "lower", at_already(base))
     effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")

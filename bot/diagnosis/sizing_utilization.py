@@ -87,7 +87,7 @@ def lower_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
     if ledger is not None and ledger.failed == REQUESTED_OVER_FREE:
         return _below_free(ledger, engine)
     if ledger is None or ledger.total_bytes is None or in_force(ledger, engine) is None:
-        return _refused_on_any_card(ledger, engine) or step_down(ledger, in_force(ledger, engine))
+        return _refused_on_any_card(ledger, engine) or step_down(ledger, in_force(ledger, engine), _beside_others(engine))
     return _computed_lower(ledger, engine)
 
 
@@ -142,10 +142,16 @@ def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
         step = min(step, math.floor(spare / total * 100) / 100)
         if step < 0.01:
             return _cache_is_needed(needed, ledger.available_kv_bytes)
-    to = round(now - step, 4)
+    to = round(min(now - step, _beside_others(engine) or 1), 4)
     if engine.copies_on_card > 1:
         to = min(to, math.floor(ceiling(ledger, engine) * 100) / 100)
     return _sized("lower", ledger, engine, to) if to >= STEP else Impossible(REMEDY, "lower", at_already(now))
+
+
+def _beside_others(engine: EngineFacts) -> float | None:
+    """The highest share that the card has for this server while the other processes stay; None where they are not what is in the way."""
+    total, others = engine.device_total_bytes, engine.alloc_others_bytes
+    return math.floor((total - others - _graphs(total) - MARGIN) / total * 100) / 100 if total and others else None
 
 
 def _needed(ledger: Ledger) -> int | None:

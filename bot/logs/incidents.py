@@ -77,6 +77,14 @@ class Incident:
         """The first error that only tells of another one."""
         return next((event for event in self.events if event.message.role == "wrapper"), None)
 
+    @property
+    def announced(self) -> Event | None:
+        """The word of a process that an exception of its own follows: when there is no root, its words were cut off or nobody knows them. A process that goes
+        on to tell of another one's failure has told all that it knows, and is no such word."""
+        told = [event for event in self.events if event.message.role == "wrapper" and event.message.kind == "follower"]
+        words = [event for event in self.events if event.message.role == "wrapper" and event.fields.get("own")]
+        return next((word for word in words if not any(_same_process(word, event) and event.line > word.line for event in told)), None)
+
 
 def _key(event: Event) -> tuple[str, str]:
     return event.id, event.prefix.process if _SERVER.match(event.prefix.process) or not event.prefix.process else f"{event.prefix.process}/{event.prefix.pid}"

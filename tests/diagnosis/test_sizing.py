@@ -144,6 +144,16 @@ def test_without_a_ledger_the_step_is_five_hundredths_and_says_why() -> None:
     impossible("gpu_memory_utilization", "raise", None, EngineFacts(utilization=0.95))
 
 
+@pytest.mark.parametrize("now", [None, 0.9])
+def test_beside_processes_that_stay_utilisation_is_lowered_to_what_they_leave(now: float | None) -> None:
+    engine = EngineFacts(utilization=now, device_total_bytes=gib(40), alloc_others_bytes=gib(10), alloc_requested_bytes=gib(0.1), alloc_free_bytes=0)
+    for ledger in (None, Ledger(total_bytes=gib(40), utilization=now)):
+        found = sized("gpu_memory_utilization", "lower", ledger, engine)
+        assert isinstance(found.to_value, float)
+        assert found.to_value <= 0.74, "a step of 0.05 would still ask for what others hold"
+    assert "next to nothing" in impossible("gpu_memory_utilization", "lower", None, replace(engine, alloc_others_bytes=gib(39)))
+
+
 def test_no_step_down_where_the_cache_could_not_lose_it_on_a_card_of_any_size() -> None:
     tight = Ledger(utilization=0.8, weights_bytes=gib(7.6), available_kv_bytes=gib(0.84), needed_kv_bytes=gib(0.56), max_model_len=4096)
     capture = EngineFacts(version="0.19.1", phase=Phase.GRAPH_CAPTURE)

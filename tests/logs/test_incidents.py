@@ -137,6 +137,27 @@ def test_a_silent_death_shows_only_its_wrapper() -> None:
 BAD_REQUEST = "ERROR 11-30 09:{m:02d}:00 [serving_engine.py:575] ValueError: This model's maximum context length is 8192 tokens. However, you requested 9100"
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [
+        [],
+        ["(EngineCore pid=7) ERROR 11-30 10:00:09 [core.py:1] Traceback (most recent call last):"],
+        ["(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"],
+    ],
+)
+def test_an_exception_that_was_announced_and_cut_off_is_no_silent_death(behind: list[str]) -> None:
+    found = incident(START, "(EngineCore pid=7) ERROR 11-30 10:00:09 [core.py:1] EngineCore failed to start.", *behind)
+    assert found.root is None
+    assert found.announced is not None
+
+
+def test_an_engine_that_only_passes_on_the_end_of_its_worker_has_announced_nothing() -> None:
+    words = "(EngineCore pid=7) ERROR 11-30 10:00:09 [core.py:1] "
+    found = incident(START, words + "EngineCore failed to start.", words + "RuntimeError: cancelled")
+    assert found.wrapped is not None
+    assert found.announced is None
+
+
 def test_errors_of_requests_do_not_split_the_run_of_a_server_that_serves_on() -> None:
     found = incident(
         START,
