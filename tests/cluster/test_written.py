@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.written import Write, writes
+from tests.cluster.written import Write, cut_off, writes
 
 
 def event(verb: str, code: int = 200, query: str = "", body: Any = None, **more: Any) -> str:
@@ -35,3 +35,9 @@ def test_only_what_was_carried_out_counts(tmp_path: Path) -> None:
     ]
     assert writes(log, log.stat().st_size) == []
     assert writes(tmp_path / "none") == []
+
+
+def test_what_was_cut_off_with_its_client_is_told_apart(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    log.write_text(event("patch", code=504, body=MARK) + event("patch", code=504, body=MARK, query="?dryRun=All") + event("patch", code=500, body=MARK))
+    assert (writes(log), cut_off(log)) == ([], [Write("patch", "deployments", "llm", "chat", "o-1/2", "")])

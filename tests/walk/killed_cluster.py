@@ -13,7 +13,7 @@ from bot.model import Operation, StepKind, TargetQuery
 from bot.sandbox.demo.incidents import NAMESPACE, Incident, incidents
 from bot.sandbox.kubelet.machine import machine
 from tests.cluster.real_cluster import RealCluster
-from tests.cluster.written import Write, writes
+from tests.cluster.written import Write, cut_off, writes
 from tests.walk.cluster_bot import ClusterBot, live
 from tests.walk.crowd import Crowd, Key
 
@@ -78,6 +78,10 @@ class ClusterRound(Crowd):
     def standing(self) -> list[Any]:
         return [self.fleet.found(each)["spec"] for each in self.fleet.workloads]
 
+    def counted(self) -> list[int]:
+        """A patch of the specification counts the generation up by one."""
+        return [self.fleet.found(each)["metadata"]["generation"] for each in self.fleet.workloads]
+
     def planned(self, operation: Operation) -> list[Key]:
         return [
             ("delete", step.object.name, step.object.uid) if step.kind is StepKind.DELETE_POD else ("patch", step.object.name, f"{operation.id}/{at}" if at else operation.id)
@@ -86,6 +90,9 @@ class ClusterRound(Crowd):
 
     def arrived(self) -> list[Key]:
         return [_key(each) for each in writes(self.fleet.cluster.plane.audit_log, self._since)]
+
+    def cut_off(self) -> list[Key]:
+        return [_key(each) for each in cut_off(self.fleet.cluster.plane.audit_log, self._since)]
 
 
 def _query(workload: dict[str, Any]) -> TargetQuery:

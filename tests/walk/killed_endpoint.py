@@ -101,6 +101,10 @@ class EndpointRound(Crowd):
     def standing(self) -> list[Any]:
         return [as_object(each.shown("CAN_VIEW"))["spec"] for each in self.workspace.endpoints.values()]
 
+    def counted(self) -> list[int]:
+        """Each update makes a version."""
+        return [as_object(each.shown("CAN_VIEW"))["metadata"]["generation"] for each in self.workspace.endpoints.values()]
+
     def planned(self, operation: Operation) -> list[Key]:
         return [(operation.remediation.object.name, operation.id)]
 
