@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from bot.cases.desk import Desk
@@ -15,6 +16,7 @@ from bot.errors import NotFound, Permanent
 from bot.model import Case, Operation, State
 
 STEP_S = 15  # how often a running time is rewritten, seconds
+LOOK = timedelta(minutes=5)  # a plan that waits is rewritten so often, since only then is it noticed that somebody deleted its message
 log = logging.getLogger(__name__)
 
 
@@ -23,7 +25,9 @@ def announce(desk: Desk, case_id: str) -> None:
     case = desk.get(case_id)
     if case.request.conversation is None:
         return
-    for purpose, shows in list(_messages(case)):
+    waits = case.operation if case.state is State.AWAITING_APPROVAL else None
+    looks = (desk.clock.now() - waits.requested_at) // LOOK if waits else 0
+    for purpose, shows in list(_messages(case, looks)):
         print_ = _fingerprint(shows)
         if case.announced.get(purpose) in (print_, f"failed:{print_}"):
             continue
@@ -35,6 +39,8 @@ def announce(desk: Desk, case_id: str) -> None:
             case = _keep(desk, case_id, purpose, None, f"failed:{print_}")
             if purpose == "top":
                 return
+    if waits:
+        desk.put("announce", case_id, after=LOOK, key=f"look:{case_id}")
 
 
 def _show(desk: Desk, case: Case, purpose: str, print_: str) -> Case:
@@ -74,21 +80,21 @@ def _keep(desk: Desk, case_id: str, purpose: str, message: str | None, print_: s
     return desk.change(case_id, decide)
 
 
-def _messages(case: Case) -> Iterator[tuple[str, Any]]:
-    """Purpose and what its message shows, in the order of the thread."""
+def _messages(case: Case, looks: int) -> Iterator[tuple[str, Any]]:
+    """Purpose and what its message shows, in the order of the thread. `looks`: those that were due since the plan waits."""
     current = case.operation
-    yield "top", (case.state, case.progress, case.diagnosis, case.target, case.trouble, case.buttons, current.expires_at if current else None)
+    yield "top", (looks, case.state, case.progress, case.diagnosis, case.target, case.trouble, case.buttons, current.expires_at if current else None)
     if case.diagnosis is not None and case.state is not State.CHECKING:
         yield "evidence", case.diagnosis
         yield "recommendation", (case.diagnosis, [one for one in case.buttons if one.verb in ("apply", "show")])
     for operation in sorted((*case.operations, *((current,) if current else ())), key=lambda one: (one.requested_at, one.id)):
-        yield from _of_operation(case, operation, now=operation is current)
+        yield from _of_operation(case, operation, looks, now=operation is current)
     if case.notes:
         yield f"note:{case.notes}", case.notes
 
 
-def _of_operation(case: Case, operation: Operation, *, now: bool) -> Iterator[tuple[str, Any]]:
-    live = (case.state, case.trouble, case.buttons) if now else ()
+def _of_operation(case: Case, operation: Operation, looks: int, *, now: bool) -> Iterator[tuple[str, Any]]:
+    live = (looks, case.state, case.trouble, case.buttons) if now else ()
     yield f"plan:{operation.remediation.id}", (operation.approvals, operation.ended, operation.started_at, live)
     if operation.started_at is not None or case.posts.get(f"outcome:{operation.id}"):  # one whose first step was refused has not begun after all
         running = now and operation.outcome is None

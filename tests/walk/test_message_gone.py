@@ -42,6 +42,29 @@ def test_a_deleted_plan_is_posted_anew_with_its_outcome(workspace: Make) -> None
     assert "*Not carried out.* Too late: the approval expired" in next(each for each in stage.thread() if each.startswith("*Preview"))
 
 
+def test_a_plan_that_waits_and_was_deleted_stands_there_again_soon_with_its_buttons(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    delete(stage, "*Preview")
+    stage.later(minutes=6)
+    assert [each for each in stage.thread() if each.startswith("*Preview")] != []
+    stage.click("Wei", "approve")
+    assert stage.case.state is State.VERIFIED
+    assert len([each for each in stage.thread() if each.startswith("*Preview")]) == 1
+
+
+def test_a_plan_that_was_decided_is_not_rewritten_any_more(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    stage.later(minutes=11)
+    assert stage.queue.names().count("announce") == 1
+    stage.click("Wei", "approve")
+    stage.later(minutes=40)
+    calls = len(stage.slack.calls("chat.update"))
+    stage.later(minutes=40)
+    assert (stage.case.state, len(stage.slack.calls("chat.update"))) == (State.VERIFIED, calls)
+
+
 def test_a_plan_whose_thread_is_gone_is_shown_under_a_new_summary(workspace: Make) -> None:
     stage = workspace()
     stage.typed("Ana", "check llm/chat-old")
