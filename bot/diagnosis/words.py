@@ -1,6 +1,6 @@
 """Fills `{fact.name}` placeholders in the texts of signatures and remedies. One fixed format a kind of fact; no logic in the texts.
 
-A code ("graph_capture", "ephemeral-storage") is written in words where its fact is one that holds codes.
+A bracket that only holds what was not read is left out: "ran out (an unknown amount asked)" says less than "ran out". A code ("graph_capture", "ephemeral-storage") is written in words where its fact is one that holds codes.
 """
 
 import re
@@ -11,6 +11,7 @@ from bot.facts import VOCABULARY, Facts, Missing
 from bot.model import Text, Value
 
 _PLACEHOLDER = re.compile(r"\{([a-zA-Z_][\w.]*)\}")
+_BRACKET = re.compile(r"\s?\([^()]*\{[^()]*\)|（[^（）]*\{[^（）]*）")
 _GAP = re.compile(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")  # a code in words leaves the spaces that stood around its placeholder
 _UNKNOWN = {"en": "an unknown amount", "zh": "未知"}
 _UNNAMED = {"en": "something not shown", "zh": "未知"}  # where a name is missing, "amount" would be nonsense
@@ -41,7 +42,11 @@ def _filled(template: str, facts: Facts, language: str) -> str:
             return (_UNNAMED if VOCABULARY.get(found[1], ("", ""))[0] == "text" else _UNKNOWN)[language]
         return show(found[1], value, language)
 
-    filled = _PLACEHOLDER.sub(one, template)
+    def known(found: re.Match[str]) -> str:
+        names = _PLACEHOLDER.findall(found[0])
+        return "" if names and all(isinstance(facts.get(name), Missing) for name in names) else found[0]
+
+    filled = _PLACEHOLDER.sub(one, _BRACKET.sub(known, template))
     return _GAP.sub("", filled) if language == "zh" else filled
 
 
