@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.model import Remediation, Rollout, StepKind
 from bot.ports import ClusterReader, Json
-from bot.remediation import endpoint, kinds, orphan_segments, ray_serve, scheduled_restart, starting, stray_process
+from bot.remediation import endpoint, kinds, knative, orphan_segments, ray_serve, scheduled_restart, starting, stray_process
 from bot.remediation.bound import OPERATION, read
 from bot.remediation.paste import clean
 from bot.remediation.pointer import MISSING, get
@@ -211,6 +211,8 @@ def _stuck(remediation: Remediation, look: _Look, now: datetime, deadline: timed
         reason = _pod_stuck(pod, look, now, deadline)
         if reason[0]:
             return reason
+    if remediation.object.kind == "InferenceService" and (words := knative.given_up(look.body)):
+        return "never_ready", words
     progress = condition(look.body, "Progressing")
     if look.settled and progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded" and not _starts(look, now):
         return "never_ready", str(progress.get("message", "the progress deadline has passed"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.model import ObjectRef, Step, StepKind, Text
 from bot.ports import Json
-from bot.remediation import kinds
+from bot.remediation import kinds, knative
 from bot.remediation.capacity import Room
 from bot.remediation.change import Edit, put
 from bot.remediation.pointer import MISSING, get
@@ -17,7 +17,6 @@ from bot.remediation.shape import STRATEGY
 from bot.remediation.workload import Workload, gpus_of, metadata
 
 OLD_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-RAW = ("RawDeployment", "Standard")
 
 
 def deletions(workload: Workload, found: Sequence[Json]) -> tuple[Step, ...]:
@@ -42,7 +41,7 @@ def _deletion(pod: Json, group: str) -> Step:
 
 def strategy(workload: Workload, room: Room) -> tuple[Edit, ...]:
     """The edits by which an old pod goes before its successor starts, where one more would find no GPU."""
-    if workload.kind != "InferenceService" or room.fits or _is_serverless(workload.body):
+    if workload.kind != "InferenceService" or room.fits or knative.is_serverless(workload.body):
         return ()
     now = get(workload.body, STRATEGY)
     goes_first = isinstance(now, Mapping) and (
@@ -51,12 +50,6 @@ def strategy(workload: Workload, room: Room) -> tuple[Edit, ...]:
     if goes_first:
         return ()
     return (put(workload.body, STRATEGY, OLD_FIRST),) if now is MISSING else (Edit(STRATEGY, now, OLD_FIRST),)
-
-
-def _is_serverless(body: Mapping[str, Any]) -> bool:
-    annotations = metadata(body).get("annotations") or {}
-    mode = annotations.get("serving.kserve.io/deploymentMode") or (body.get("status") or {}).get("deploymentMode") or "Serverless"
-    return mode not in RAW
 
 
 def notes(workload: Workload, room: Room, edits: Sequence[Edit]) -> tuple[Text, ...]:
@@ -104,7 +97,7 @@ def held(workload: Workload, room: Room) -> Text | None:
             "旧 Pod（缩到 0 再恢复）",
         ),
     }
-    if workload.kind == "InferenceService" and _is_serverless(workload.body):
+    if workload.kind == "InferenceService" and knative.is_serverless(workload.body):
         beside["InferenceService"] = ("Knative starts the new revision beside the old one", "Knative 会先启动新版本", "its old revision", "旧版本")
     if workload.kind not in beside:
         return None

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.model import Text
+from bot.remediation import knative
 from bot.remediation.workload import Workload, condition, container_statuses, metadata, parsed
 from bot.units import duration
 
@@ -56,10 +57,12 @@ def _has_ended(status: Mapping[str, Any]) -> bool:
 
 
 def said(workload: Workload, after: Mapping[str, Any]) -> tuple[Text, ...]:
-    """For the preview: that the probes of the new template allow more than the Deployment's own deadline, and what is made of that."""
+    """For the preview: Knative's deadline, which ends a start; or that the probes of the new template allow more than the Deployment's, and what is made of that."""
+    may = allowed(Workload(workload.ref, dict(after), workload.index, workload.shape).pod_spec)
+    if workload.kind == "InferenceService" and knative.is_serverless(after):
+        return (knative.said(after, may),)
     if workload.kind != "Deployment":
         return ()
-    may = allowed(Workload(workload.ref, dict(after), workload.index, workload.shape).pod_spec)
     deadline = int(after["spec"].get("progressDeadlineSeconds") or _PROGRESS_S)
     if may.total_seconds() <= deadline:
         return ()
