@@ -75,6 +75,9 @@ def event(hit: Hit, source: str) -> Event | None:
     fields = read_fields(hit.message, text)
     if fields is None:
         return None
+    if hit.shown:
+        shown = hit.shown.decode(errors="replace")
+        return Event(hit.message, source, hit.line, prefix, _quote(shown, "", 0), text, fields)
     anchor = len(segment[:end].decode(errors="replace"))
     return Event(hit.message, source, hit.line, prefix, _quote(raw, text, anchor), text, fields)
 

@@ -4,14 +4,17 @@ Works on bytes in blocks; only lines that hold an anchor are decoded, and of a l
 feeds only. Knows nothing of servers; what the lines mean is `events` and `incidents`.
 """
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import BinaryIO
 
 from bot.logs.messages import LogMessage, compiled
 from bot.logs.parts import BLOCK, OVERLAP, Part, Parts, Turns, line_feeds
+from bot.logs.seams import Seam, Seams
 from bot.logs.search import Anchors, Found, Look, Search
 
 REACH = 4096  # bytes before and behind an anchor that a pattern sees
@@ -24,13 +27,15 @@ TAIL = 6  # last lines that are kept for showing where a log stops
 @dataclass(frozen=True, slots=True)
 class Hit:
     """An anchor was found. `raw`: the bytes around it, at most two REACHes, never beyond its line; `start`: where the anchor ends in `raw`;
-    `head`: the first bytes of the line, when `raw` does not begin with them."""
+    `head`: the first bytes of the line, when `raw` does not begin with them; `shown`: what of `raw` stands in that line, where a runtime cut it and `raw`
+    goes on in the next."""
 
     message: LogMessage
     line: int
     raw: bytes
     start: int
     head: bytes = b""
+    shown: bytes = b""
 
 
 @dataclass(slots=True)
@@ -57,15 +62,29 @@ class Scanner:
 
     def scan(self, stream: BinaryIO, block: int = BLOCK) -> Scan:
         """Reads `stream` to its end, through two buffers that are used again and again. May run in several threads at once."""
-        keeper, search = _Keeper(self.messages), Search(self._search)
+        keeper, search, seams = _Keeper(self.messages), Search(self._search), Seams(self._echoed)
         newest: deque[Part] = deque(maxlen=2)  # the last two stay in the two buffers
         with Turns(Parts(stream, block)) as turns:
             for part, found in turns.each(lambda: partial(_find, search.look)):
                 search.learn(found, part.buffer, part.end)
                 self._take(part, found.hits, keeper)
+                seams.look(part)
                 newest.append(part)
         self._look_closely(newest, search, keeper)
-        return keeper.result()
+        return keeper.result(list(self._across([seam for seam in seams.found if seam.line not in seams.echoes])), seams.echoes)
+
+    def _across(self, seams: list[Seam]) -> Iterator[Hit]:
+        """Hits that begin in front of a cut, with what stands behind it. Each is of the line that its anchor begins in, and shows only that."""
+        text = b"\n".join(seam.before + seam.behind for seam in seams)
+        ends = list(accumulate(len(seam.before) + len(seam.behind) + 1 for seam in seams))
+        for index, end in sorted(Look(self._search).find(text, len(text)).hits, key=lambda found: found[1]):
+            number = bisect_left(ends, end)
+            seam, offset = seams[number], ends[number - 1] if number else 0
+            begin, cut = end - len(self._anchors[index]) - offset, len(seam.before)
+            if not cut - REACH // 2 <= begin < cut or self._echoed(seam.head, seam.before[:begin]):
+                continue
+            shown = seam.before[begin:]
+            yield Hit(self._owner[index], seam.line, seam.before + seam.behind, end - offset, seam.head, shown if shown in seam.raw else seam.raw[begin - cut :])
 
     def _take(self, part: Part, hits: list[tuple[int, int]], keeper: "_Keeper") -> None:
         """Takes the hits of one part that was searched."""
@@ -97,11 +116,14 @@ class Scanner:
     def _take_hit(self, part: Part, index: int, line: int, end: int, keeper: "_Keeper") -> None:
         """Takes a hit, unless it stands in what a client wrote and the server only repeats."""
         hit = _hit(part, self._owner[index], line, end, len(self._anchors[index]))
-        before = hit.raw[: hit.start - len(self._anchors[index])]
-        for anchor, pattern in self._echoes:
-            if any(anchor in piece and compiled(pattern).search(piece.decode(errors="replace")) for piece in (hit.head, before)):
-                return
-        keeper.take(hit)
+        if not self._echoed(hit.head, hit.raw[: hit.start - len(self._anchors[index])]):
+            keeper.take(hit)
+
+    def _echoed(self, head: bytes, before: bytes) -> bool:
+        """Whether a line with this beginning and this text in front repeats what a client wrote."""
+        return any(
+            anchor in piece and compiled(pattern).search(piece.decode(errors="replace")) is not None for anchor, pattern in self._echoes for piece in (head, before)
+        )
 
 
 def _find(look: Look, part: Part) -> Found:
@@ -197,8 +219,11 @@ class _Keeper:
             number, end = number - 1, begin - 1
         self._tail.extend(reversed(found))
 
-    def result(self) -> Scan:
+    def result(self, across: Iterable[Hit], echoes: Set[int]) -> Scan:
+        """All of it in order of lines; `across`: hits that read a line further than it goes, and so count more than those of the line alone; nothing of the
+        lines `echoes`."""
         hits = [hit for kept in self._first.values() for hit in kept] + [hit for kept in self._last.values() for hit in kept]
+        hits = [*(hit for hit in hits if hit.line not in echoes), *across]
         hits.sort(key=lambda hit: hit.line)
         self._scan.hits = hits
         self._scan.tail = tuple(self._tail)

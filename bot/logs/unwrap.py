@@ -13,12 +13,14 @@ from itertools import pairwise
 
 from bot.logs.events import QUOTE, Event, events
 from bot.logs.incidents import Incident, understand
+from bot.logs.prefixes import ANSI
 from bot.logs.scan import Scan
 
 MOST = 256 * 1024  # bytes: what people paste is short, what servers write themselves is not wrapped
 WIDEST = 240  # letters: wider than the terminals that people copy from
 NARROWEST = 40  # letters: no terminal is narrower
 SHORTEST = 0.4  # of the widest line: a line that was broken is not much shorter, since words are short
+_COLOURS = re.compile(ANSI.pattern.encode())
 _MARK = re.compile(rb"^(?:> ?){1,3}")  # a mail or a forum quotes
 # A line that begins like this is a line of its own.
 _OWN = re.compile(
@@ -69,7 +71,9 @@ def _goes_on(before: bytes, line: bytes, least: float) -> bool:
 
 
 def reread(data: bytes, found: Incident, scan: Callable[[BytesIO], Scan]) -> Incident:
-    """`found`, or the incident of the joined text where that says more."""
+    """`found`, or the incident of the joined text where that says more; of a coloured text, of the text without its colours."""
+    if b"\x1b" in data:
+        return _uncoloured(data, found, scan)
     again = joined(data)
     if again is None:
         return found
@@ -79,6 +83,24 @@ def reread(data: bytes, found: Incident, scan: Callable[[BytesIO], Scan]) -> Inc
         [_at(event, firsts, lines) for event in events(result.hits, found.source)], found.source, replace(result, tail=found.scan.tail, lines=found.scan.lines)
     )
     return whole if _says_more(whole, found) else found
+
+
+def _uncoloured(data: bytes, found: Incident, scan: Callable[[BytesIO], Scan]) -> Incident:
+    """Some loggers colour words of a message, so that its constant part is not there in one piece. Lines stay what they are; each is quoted between its codes."""
+    plain = _COLOURS.sub(b"", data)
+    if plain == data or len(data) > MOST:
+        return found
+    result, lines = scan(BytesIO(plain)), data.split(b"\n")
+    made = [replace(event, quote=_between(lines[event.line - 1], event)) for event in events(result.hits, found.source)]
+    whole = understand(made, found.source, replace(result, tail=found.scan.tail, lines=found.scan.lines))
+    return whole if _says_more(whole, found) else found
+
+
+def _between(line: bytes, event: Event) -> str:
+    """The longest part of a coloured line that stands in the message too."""
+    parts = [part.decode(errors="replace").strip() for part in _COLOURS.split(line)]
+    shown = max((part for part in parts if part in event.text and part.isprintable()), key=len, default="")
+    return shown[:QUOTE] or event.quote
 
 
 def _at(event: Event, firsts: tuple[int, ...], lines: list[bytes]) -> Event:
