@@ -15,7 +15,7 @@ from bot.units import GIB
 OLD = 3 * 86400  # seconds of quiet running after which an end before them is history
 LIGHT_NEEDS = 8 * GIB
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
-_NO_ROOM_TO_START = re.compile(r"container init was OOM-killed|memory limit too low\?", re.IGNORECASE)  # runc's own words
+_NO_ROOM_TO_START = re.compile(r"container init was OOM-killed|memory limit too low\?|memory limit could be too low", re.IGNORECASE)  # the words of runc and crun
 _HELPER_KILLED = re.compile(r"(?:hook|nvidia-container-cli|ldconfig).{0,300}(?:exit status 137|signal 9\b|signal: killed)", re.DOTALL)
 HELPER_NEEDS = GIB // 2  # a helper of the runtime counts to the container's limit, and needs far less than this
 _GROUPS = ("container.",)

@@ -37,8 +37,9 @@ _Q_BLOCK = re.compile(r"^\s{4,8}([A-Z][\w /.-]{2,60}?)\s*$")
 _Q_VALUE = re.compile(r"^\s+([\w /.-]{2,60}?)\s*: (.{0,120})$")
 _TROUBLES = (
     ("driver_mismatch", re.compile(r"Driver/library version mismatch")),
-    ("driver_failed", re.compile(r"couldn't communicate with the NVIDIA driver|No devices were found|Failed to initialize NVML: (?!Driver/library)")),
-    ("lost", re.compile(r"GPU is lost|GPU requires reset|Unable to determine the device handle|has fallen off the bus|GPU reset required|Unknown Error")),
+    ("driver_failed", re.compile(r"couldn't communicate with the NVIDIA driver|No devices were found|Failed to initialize NVML: (?!Driver/library|Unknown Error)")),
+    ("nvml_unknown", re.compile(r"Failed to initialize NVML: Unknown Error")),  # as a rule a container whose devices were taken away, not a lost card
+    ("lost", re.compile(r"GPU is lost|GPU requires reset|Unable to determine the device handle|has fallen off the bus|GPU reset required|(?<!NVML: )Unknown Error")),
     ("ecc_error", re.compile(r"(?:Double Bit|Uncorrectable|DRAM Uncorrectable)[^:]{0,40}: [1-9]|Remapping Failure Occurred\s*: Yes")),
     ("card_error", re.compile(r"(?:\bERR!.{0,24}){3}")),  # one alone is a sensor that this board lacks
     ("remap_pending", re.compile(r"(?:Pending|Reset Required)\s*: Yes")),
