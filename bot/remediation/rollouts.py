@@ -5,7 +5,6 @@ pod: where no GPU is free for it, the strategy is changed in the same patch if t
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bot.model import ObjectRef, Step, StepKind, Text
 from bot.ports import Json
