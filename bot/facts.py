@@ -287,6 +287,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.system_oom": ("bool", "the kubelet saw a kill for the whole node"),
     "events.kernel_kill": ("text", "the problem detector passed on a kernel kill: memcg, global"),
     "events.node_not_ready": ("bool", "the node stopped answering"),
+    "events.interrupted": ("bool", "the node was taken back by the cloud (spot, preemptible)"),
+    "events.kernel_fault": ("bool", "the problem detector reports an oops or tasks that hang on the node"),
     "events.disk_pressure": ("bool", "the node is short of disk"),
     "events.node_pressure": ("bool", "the node is short of memory"),
     "events.create_failed": ("text", "message of a pod that could not be made"),

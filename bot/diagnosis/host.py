@@ -79,6 +79,8 @@ def _disruption(facts: Facts) -> list[Fact]:
         by, near = "shutdown", "pod.node_shutdown"
     elif text(facts, "pod.reason") == "NodeLost":
         by, near = "lost", "pod.reason"
+    elif by in ("", "drain", "taint") and flag(facts, "events.interrupted"):
+        by, near = "shutdown", "events.interrupted"  # the drain is what follows from it
     elif not by and text(facts, "pod.reason") == "Preempting":
         by, near = "preemption", "pod.reason"
     elif not by and flag(facts, "events.preempted"):

@@ -15,6 +15,7 @@ _MEMORY_VOLUME = re.compile(r"shm|shared-?mem|tmpfs|ramdisk|ram-?disk", re.IGNOR
 NEAR = 3  # seconds that clocks of kubelet and runtime differ by
 BEFORE, AFTER = 120, 60  # seconds before and after an end in which a kill that the node reports can be the one of that end
 _NODE_KILLS = ("system-oom", "kernel-kill")
+_NODE_RECORDS = ("NodeClaim", "Machine", "NodePool")  # what makes nodes keeps records of its own
 _NODE_KINDS = (
     "system-oom",
     "kernel-kill",
@@ -23,6 +24,7 @@ _NODE_KINDS = (
     "disk-pressure",
     "node-rebooted",
     "node-shutdown",
+    "interrupted",
     "node-lost",
     "drain",
     "gpu-fault",
@@ -83,6 +85,8 @@ def _ours(event: Record, facts: Facts) -> bool:
     if event.text("object") == "Node":
         node = text(facts, "pod.node")
         return not node or event.text("name") in (node, "")
+    if event.text("object") in _NODE_RECORDS:
+        return False  # it carries another name, and the same is told of the node
     if event.text("object") != "Pod":
         return True
     uid, pod = text(facts, "pod.uid"), text(facts, "pod.name")

@@ -32,9 +32,13 @@ _REASONS = {
     "DeletingNode": "node-lost", "RemovingNode": "node-lost", "TerminationStart": "node-shutdown", "Deleted": "deleted", "SuccessfulDelete": "deleted",
     "FailedMount": "mount", "FailedAttachVolume": "mount", "FailedCreatePodSandBox": "sandbox", "InspectFailed": "image", "RecreateGroup": "group-restart",
     "DeletedWorkerPod": "deleted", "DeletedHeadPod": "deleted", "ScalingReplicaSet": "rollout", "ContainerGCFailed": "other", "NodeNotHealthy": "node-not-ready",
-    "Drain": "drain", "DrainScheduled": "drain", "ScaleDown": "drain", "SpotInterruption": "node-shutdown", "PreemptScheduled": "node-shutdown",
+    "Drain": "drain", "DrainScheduled": "drain", "ScaleDown": "drain", "SpotInterruption": "interrupted", "PreemptScheduled": "interrupted",
     "Scheduled": "scheduled", "NotTriggerScaleUp": "no-scale-up", "FailedCreate": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "XIDError": "gpu-fault",
     "KernelOops": "kernel-fault", "TaskHung": "kernel-fault", "CordonStarting": "drain", "RebalanceRecommendation": "node-shutdown",
+    "SpotInterrupted": "interrupted", "InstanceSpotInterrupted": "interrupted", "MachineSpotInterrupted": "interrupted", "TerminatingOnInterruption": "interrupted",
+    "InstanceStopping": "node-shutdown", "InstanceTerminating": "node-shutdown", "MachineTerminating": "node-shutdown", "ScheduledEvent": "node-shutdown",
+    "SQSTermination": "node-shutdown", "TerminateScheduled": "node-shutdown", "RebootScheduled": "node-shutdown", "RedeployScheduled": "node-shutdown",
+    "DisruptionTerminating": "drain", "TerminationGracePeriodExpiring": "drain", "CordonAndDrain": "drain",
 }  # fmt: skip
 
 

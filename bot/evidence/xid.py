@@ -54,6 +54,8 @@ def xids(lines: Iterable[tuple[int, str]]) -> list[Xid]:
         before = _BEFORE.search(match[5] or "")
         if code in FOLLOWER and before:
             code = int(before[1])  # the driver names the fault that this one only follows
+            if (code, device) in found:
+                continue  # its own line says more
         pid = int(match[3]) if match[3] and match[3].isdigit() else None
         found[code, device] = Xid(number, code, device, pid, (match[4] or "").strip("'<>"), match[5] or "")
     return sorted(found.values(), key=lambda xid: (_WORST.index(xid.meaning), xid.line))[:30]

@@ -1,5 +1,7 @@
 """What the events say of the end, and of whose."""
 
+import pytest
+
 from bot.facts import ABSENT, UNKNOWN
 from tests.diagnosis.scenes import container, derived, event, pod, status, terminated
 
@@ -61,6 +63,18 @@ def test_drain_is_named_by_the_condition() -> None:
 def test_node_shutdown_comes_before_the_deletion_that_follows() -> None:
     shut = {"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}
     assert derived(pod(metadata={"deletionTimestamp": "2026-01-14T09:31:07Z"}, status=shut)).get("termination.by") == "shutdown"
+
+
+@pytest.mark.parametrize("reason", ["SpotInterrupted", "SpotInterruption", "PreemptScheduled"])
+def test_node_that_the_cloud_takes_back_comes_before_the_drain_that_follows(reason: str) -> None:
+    drained = {**event("Evicted", "Evicted pod"), "source": {"component": "karpenter"}, "reportingComponent": "karpenter"}
+    facts = derived(DEAD, [event(reason, "", kind="Node", name="node-1"), drained])
+    assert (facts.get("events.interrupted"), facts.get("termination.by")) == (True, "shutdown")
+
+
+def test_interruption_of_another_node_is_nothing_to_this_pod() -> None:
+    facts = derived(DEAD, [event("SpotInterrupted", "", kind="Node", name="node-9"), event("SpotInterrupted", "", kind="NodeClaim", name="general-x7")])
+    assert facts.get("events.interrupted") is not True
 
 
 def test_scheduling_failure_says_what_is_lacking() -> None:

@@ -37,3 +37,9 @@ def test_other_driver_lines_are_none() -> None:
 def test_fault_that_a_clean_up_only_follows_is_the_one_that_counts() -> None:
     assert codes("NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000001 caused by previous Xid 149") == [(149, "hardware")]
     assert codes("NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000010") == [(45, "follower")]
+
+
+def test_own_line_of_a_fault_is_kept_where_clean_ups_name_it_again() -> None:
+    own = "NVRM: Xid (PCI:0000:66:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 11"
+    after = "NVRM: Xid (PCI:0000:66:00): 45, pid=18, name=python3, Ch 00000001 caused by previous Xid 145"
+    assert [(xid.line, xid.code) for xid in xids([(1, own), (2, after)])] == [(1, 145)]
