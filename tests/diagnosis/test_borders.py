@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bot.model import Diagnosis
+from bot.model import Certainty, Diagnosis
 from tests.diagnosis.bundles import diagnose
 from tests.diagnosis.scenes import container, pod, status
 from tests.diagnosis.test_pastes import frame, oom
@@ -68,6 +68,21 @@ def test_a_warning_of_the_length_does_not_hide_what_failed_later() -> None:
     assert found.cause == "profile_run_peak"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "socketPollConnect: Connect to 10.0.0.9<37405> returned 113(No route to host) errno 115(Operation now in progress)",
+        "socketPollConnect: exceeded timeouts (20000)",
+        "ncclOsSocketPollConnect: connect to 10.0.0.9<37405> returned Connection refused, exceeded error retry count after 35 attempts",
+    ],
+)
+def test_a_refused_connection_of_nccl_is_a_matter_of_the_network(said: str) -> None:
+    log = f"node-2:24:24 [1] misc/socket.cc:533 NCCL WARN {said}\nRuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
+    found = diagnose({"container.log": log})
+    assert (found.cause, remedies(found)[0]) == ("nccl_failure", "network:fix")
+    assert "custom_all_reduce:disable" not in remedies(found)
+
+
 HOOK = "container create failed: error running hook #0: error running hook: exit status 137, stderr: nvidia-container-cli: line 5: 71 Killed"
 LDCONFIG = "error running hook: exit status 1, stderr: nvidia-container-cli: ldcache error: process /sbin/ldconfig terminated with signal 9"
 
@@ -118,3 +133,20 @@ def test_too_few_state_blocks_ask_for_fewer_sequences() -> None:
     log = "ERROR 03-30 17:26:53 [core.py:1100]     assert num_cache_lines >= batch\nERROR 03-30 17:26:53 [core.py:1100] AssertionError\n"
     found = diagnose({"container.log": log})
     assert (found.cause, remedies(found)[0]) == ("kv_cache_too_small", "max_num_seqs:lower")
+
+
+OOM = frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + oom()
+RESET = "node-2:24:24 [1] misc/socket.cc:57 NCCL WARN socketProgressOpt: Call to recv from 10.0.0.9<37405> failed : Connection reset by peer\n"
+REFUSED = "node-2:24:24 [1] NCCL INFO socketPollConnect: connect returned Connection refused, retrying ({}/34) after sleep for 300 msec\n"
+
+
+@pytest.mark.parametrize("log", [OOM + RESET, RESET + OOM, REFUSED.format(3) + OOM])
+def test_a_rank_that_ran_out_is_not_blamed_on_the_network_that_lost_it(log: str) -> None:
+    assert diagnose({"container.log": log}).cause == "profile_run_peak"
+
+
+def test_a_broken_connection_alone_leaves_open_whether_the_peer_died() -> None:
+    found = diagnose({"container.log": RESET})
+    assert (found.cause, found.certainty, remedies(found)[0]) == ("nccl_failure", Certainty.LIKELY, "network:fix")
+    assert diagnose({"container.log": REFUSED.format(34)}).cause == "nccl_failure"
+    assert diagnose({"container.log": REFUSED.format(3)}).cause == "unknown"
