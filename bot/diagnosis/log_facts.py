@@ -38,6 +38,7 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
     found += _course(incident)
     found += _engine(incident)
     found += _requests(incident)
+    found += _unequal(incident)
     return Facts(found, (*GROUPS, *namespaces))
 
 
@@ -283,6 +284,21 @@ def _stalled(incident: Incident) -> Event | None:
     if stats is None or not stats.fields.get("running") or any(stats.fields.get(name) != 0 for name in ("prompt_rate", "rate")):
         return None
     return None if answered is not None and answered.line > stats.line else stats
+
+
+def _unequal(incident: Incident) -> list[Fact]:
+    """How much more the largest of the equal workers in Ray's list of processes holds than the next one; the list stands sorted, and twice where it was
+    printed twice."""
+    groups: dict[object, dict[int, Event]] = {}
+    for event in incident.of("ray.top_user"):
+        used = event.fields.get("used")
+        if isinstance(used, int) and used > 0:
+            groups.setdefault(event.fields.get("name"), {})[used] = event
+    sizes, rows = max(((sorted(rows, reverse=True), rows) for rows in groups.values() if len(rows) > 1), key=lambda pair: pair[0][0], default=([], {}))
+    if not sizes:
+        return []
+    place = rows[sizes[0]].place
+    return [Fact("ray_monitor.largest_bytes", sizes[0], place), Fact("ray_monitor.largest_over_next", round(sizes[0] / sizes[1], 1), place)]
 
 
 def _near(incident: Incident, events: Iterable[Event]) -> Event | None:

@@ -28,11 +28,14 @@ _FAILED_UNIT = re.compile(r"Active: failed \(Result: (?:signal|timeout|exit-code
 _PIDS = re.compile(r"^(?:\S*pids\.events(?:\.local)?:)?max\s+(\d{1,12})$")
 _CONTROL = re.compile(r"^(?:\S*memory\.oom_control:)?(oom_kill_disable|under_oom)\s+([01])$")
 _CPU = re.compile(r"^(?:\S*cpu\.stat:)?(nr_periods|nr_throttled|throttled_usec|throttled_time)\s+(\d{1,18})$")
-_FILE = re.compile(r"(memory\.(?:current|usage_in_bytes|max_usage_in_bytes|peak|max|limit_in_bytes|high|failcnt|swap\.max|swap\.current)|cpu\.max)\b")
+_FILE = re.compile(
+    r"(memory\.(?:current|usage_in_bytes|max_usage_in_bytes|peak|max|limit_in_bytes|high|failcnt|swap\.max|swap\.current)|cpu\.max|pids\.(?:current|max))\b"
+)
 _FILES = {
     "memory.current": "current", "memory.usage_in_bytes": "current", "memory.peak": "peak", "memory.max_usage_in_bytes": "peak",
-    "memory.max": "limit", "memory.limit_in_bytes": "limit", "memory.high": "high", "memory.failcnt": "failcnt",
+    "memory.max": "limit", "memory.limit_in_bytes": "limit", "memory.high": "high", "memory.failcnt": "failcnt", "pids.current": "pids_current", "pids.max": "pids_limit",
 }  # fmt: skip
+_COUNTS = frozenset(("memory.failcnt", "pids.current", "pids.max"))
 _TEGRA = re.compile(r"\bRAM (\d{1,9})/(\d{1,9})([kM])B \(lfb \d{1,9}x\d{1,9}[kM]B\)(?: SWAP (\d{1,9})/(\d{1,9})([kM])B)?")
 _SHM = "/dev/" + "shm"  # a mount point that is reported; nothing is written there
 _UNLIMITED = 2**62  # v1 writes a number near 2**63 for "no limit"
@@ -179,8 +182,8 @@ def _cgroup(section: Section, emit: Emit) -> None:
         if hits:
             emit("cgroup.pids_hits", int(hits[1]), line)
             continue
-        inline = re.match(r"(\S*?(memory\.[a-z_.]+|cpu\.max))[:=]?\s+(\d{1,19}|max)\b", text) or re.match(
-            r"(\S*?(memory\.[a-z_.]+|cpu\.max)):(\d{1,19}|max)\b", text
+        inline = re.match(r"(\S*?(memory\.[a-z_.]+|cpu\.max|pids\.(?:current|max)))[:=]?\s+(\d{1,19}|max)\b", text) or re.match(
+            r"(\S*?(memory\.[a-z_.]+|cpu\.max|pids\.(?:current|max))):(\d{1,19}|max)\b", text
         )
         if inline and inline[2] in _FILES:
             _file(inline[2], inline[3], line, emit)
@@ -217,7 +220,7 @@ def _file(name: str, value: str, line: Line, emit: Emit) -> None:
     if value == "max" or int(value) >= _UNLIMITED:
         emit(f"cgroup.{_FILES[name]}_none", True, line)
     else:
-        emit(f"cgroup.{_FILES[name]}" + ("" if name == "memory.failcnt" else "_bytes"), int(value), line)
+        emit(f"cgroup.{_FILES[name]}" + ("" if name in _COUNTS else "_bytes"), int(value), line)
 
 
 def _ps(section: Section, emit: Emit) -> None:

@@ -187,3 +187,48 @@ def test_a_region_in_shared_memory_whose_pages_cannot_be_filled_lacks_room_there
     log = '  File "/opt/vllm/v1/kv_offload/cpu/shared_offload_region.py", line 71, in __init__\nOSError: [Errno 14] Bad address\n'
     found = diagnose({"container.log": "Traceback (most recent call last):\n" + log})
     assert (found.cause, found.recommendations[0].remedy) == ("shm_too_small", "shm_size")
+
+
+RAY_KILL = """ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.
+Memory on the node (IP: 10.0.0.7, ID: 9c2f) where the task (actor ID: 1f0a, name=Worker.run, pid=4712, memory used=3.10GB) was running was 488.1GB / 512.0GB (0.953320), which exceeds the memory usage threshold of 0.95.
+PID\tMEM(GB)\tCOMMAND
+"""
+
+
+@pytest.mark.parametrize(("largest", "first"), [("430.12", "restart"), ("3.40", "host_memory_use:lower")])
+def test_one_of_equal_ray_workers_that_holds_most_of_it_is_named(largest: str, first: str) -> None:
+    found = diagnose({"container.log": RAY_KILL + f"4711\t{largest}\tray::Worker.run\n4712\t3.10\tray::Worker.run\n88\t1.02\tpython serve.py\n"})
+    assert (found.cause, remedies(found)[0]) == ("ray_memory_monitor", first)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ray.exceptions.LocalRayletDiedError: The task's local raylet died. Check raylet.out for more information.",
+        "ray.exceptions.ActorUnavailableError: The actor 4a2 is unavailable: RpcError: Socket closed",
+        "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read. ObjectID: 41b2",
+        "(raylet) agent_manager.cc:84: The raylet exited immediately because one Ray agent failed, agent_name = dashboard_agent.\n- The agent is killed by the OS (e.g., out of memory).",
+        "Fatal error: The Python kernel is unresponsive.",
+    ],
+)
+def test_what_only_tells_that_somebody_else_is_gone_is_no_cause_and_says_what_would_decide(line: str) -> None:
+    found = diagnose({"container.log": line + "\n"})
+    assert found.cause == "unknown"
+    assert "evidence does not say" not in found.summary.en
+    assert found.gaps
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [("'node:10.2.0.9': 0.001, 'GPU': 1.0", ["network:fix", "ray_resources:fix"]), ("'accelerator_type:L4': 0.01, 'GPU': 1.0", ["ray_resources:fix"])],
+)
+def test_an_address_is_blamed_only_where_a_node_is_asked_for_by_its_address(asked: str, first: list[str]) -> None:
+    log = f"(autoscaler +9s) Error: No available node types can fulfill resource request {{{asked}}}. Add suitable node types to this cluster to resolve this issue.\n"
+    found = diagnose({"container.log": log})
+    assert (found.cause, remedies(found)) == ("unschedulable", first)
+
+
+@pytest.mark.parametrize(("left", "cause"), [("0; capacity: 134217728", "application_error"), ("1.5 GB; capacity: 120.2 GB", "unknown")])
+def test_a_ray_session_on_a_full_disk_is_told_from_one_on_a_nearly_full_disk(left: str, cause: str) -> None:
+    line = f"(raylet) file_system_monitor.cc:111: /tmp/ray/session_x is over 95% full, available space: {left}. Object creation will fail if spilling is required.\n"
+    assert diagnose({"container.log": line}).cause == cause
