@@ -2,9 +2,10 @@
 
 import math
 
+from bot.diagnosis.ledger import NOTHING_LEFT
 from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, join
 from bot.model import Ledger, Text
-from bot.units import show
+from bot.units import GIB, show
 
 REMEDY = "gpu_memory_utilization"
 _LAST = 0.975  # what is left above it is needed beside the budget
@@ -14,8 +15,9 @@ _LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.
 def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies: int = 1) -> Sized | Impossible:
     """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known)."""
     base = now if now is not None else _LIKELY
+    aimed = short + GIB if short is not None and ledger is not None and is_open(ledger) else short  # a first cache, since what one request needs is not printed
     short = short if short is not None and short > 0 else None
-    enough = None if ledger is None or short is None else _enough(ledger, base, short)
+    enough = None if ledger is None or short is None or aimed is None else _enough(ledger, base, aimed)
     to = round(min(base + (enough if enough is not None else STEP), 0.95) if now is None and enough is None else base + (enough or STEP), 4)
     if to * copies > _LAST and copies > 1:
         return Impossible(REMEDY, "raise", siblings(copies, _LAST / copies))
@@ -24,16 +26,46 @@ def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies:
             REMEDY, "raise", Text(f"It is at {base:g} already: what is left of the card is needed beside the budget.", f"已经是 {base:g}：卡上余下的部分要留给预算之外。")
         )
     effect = Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。")
-    if enough is not None and short is not None:
+    if ledger is not None and is_open(ledger):
+        effect = _first_cache(ledger, base, to, effect)
+    elif enough is not None and short is not None:
         effect = Text(f"{show(short)} are missing; on a card of this size that is enough.", f"还缺 {show(short)}；对这么大的卡来说足够了。")
     elif short is not None:
         effect = join(effect, Text(f"At least {show(short)} are missing: repeat it until they are there.", f"至少还缺 {show(short)}：可重复直到补足。"))
     return Sized(REMEDY, "raise", effect, now, to, None, None if enough is not None else _why(ledger, now), cost=1)
 
 
+def is_open(ledger: Ledger) -> bool:
+    """Whether the start was refused before it could say what one request needs: where there is a cache, the next refusal may come."""
+    return ledger.failed == NOTHING_LEFT and ledger.needed_kv_bytes is None
+
+
+def may_refuse(ledger: Ledger) -> Text:
+    """What a larger budget cannot promise."""
+    length, chinese = (f"a request of {ledger.max_model_len:,} tokens", f"{ledger.max_model_len:,} 个 token 的请求") if ledger.max_model_len else ("one request", "一个请求")
+    return Text(
+        f"What {length} needs is not in the log: the next start may be refused for that, and then says how much.",
+        f"{chinese}需要多少，日志里没有：下次启动仍可能因此被拒绝，届时会给出所缺的大小。",
+    )
+
+
+def _first_cache(ledger: Ledger, base: float, to: float, grows: Text) -> Text:
+    """The least that the step leads to, by a card that holds at least the weights and the cache in its budget."""
+    if ledger.available_kv_bytes is None:
+        return join(grows, may_refuse(ledger))
+    least = ledger.available_kv_bytes + round((to - base) * _least_card(ledger, base))
+    if least <= 0:
+        return join(grows, Text(f"{show(-ledger.available_kv_bytes)} are missing for a first block: repeat it until they are there.", f"第一个块还缺 {show(-ledger.available_kv_bytes)}：可重复直到补足。"))
+    return join(Text(f"A cache of {show(least)} at least.", f"缓存至少 {show(least)}。"), may_refuse(ledger))
+
+
+def _least_card(ledger: Ledger, base: float) -> float:
+    return ledger.total_bytes or ((ledger.weights_bytes or 0) + max(ledger.available_kv_bytes or 0, 0)) / base
+
+
 def _enough(ledger: Ledger, base: float, short: int) -> float | None:
     """The step that covers `short` for certain: the card holds at least the weights and the cache in its budget. None when it is more than 0.05."""
-    least = ledger.total_bytes or ((ledger.weights_bytes or 0) + max(ledger.available_kv_bytes or 0, 0)) / base
+    least = _least_card(ledger, base)
     if least <= 0:
         return None
     step = math.ceil((short + MARGIN) / least * 100) / 100

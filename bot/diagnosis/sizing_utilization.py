@@ -9,7 +9,7 @@ import math
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
-from bot.diagnosis.sizing_steps import REMEDY, at_already, siblings, step_down, step_up
+from bot.diagnosis.sizing_steps import REMEDY, at_already, is_open, may_refuse, siblings, step_down, step_up
 from bot.diagnosis.sizing_whatif import what_if
 from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
@@ -57,6 +57,7 @@ def _above_weights(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible | 
         )
     to = math.ceil(least * 100) / 100
     effect = Text(f"Budget {show(round(to * total))}: weights of {show(weights)}, a usual peak and a cache.", f"预算 {show(round(to * total))}：权重 {show(weights)}、常见峰值与缓存。")
+    effect = join(effect, may_refuse(ledger) if is_open(ledger) else None)
     return Sized(REMEDY, "raise", effect, now, to, cost=1)
 
 
@@ -201,7 +202,8 @@ def _sized(direction: str, ledger: Ledger, engine: EngineFacts, to: float) -> Si
     asked = after.requested_bytes or 0
     free = "" if ledger.free_at_start_bytes is None else f" of {show(ledger.free_at_start_bytes)} that were free"
     budget = Text(f"Budget {show(asked)}{free}.", f"预算 {show(asked)}" + (f"，启动时空闲 {show(ledger.free_at_start_bytes)}。" if ledger.free_at_start_bytes is not None else "。"))
-    effect = join(budget, cache(after) if after.available_kv_bytes is not None else None)
+    caveat = may_refuse(ledger) if direction == "raise" and is_open(ledger) else None
+    effect = join(budget, cache(after) if after.available_kv_bytes is not None else None, caveat)
     return Sized(REMEDY, direction, effect, in_force(ledger, engine), to, predicted(after), cost=1)
 
 
@@ -223,6 +225,8 @@ def _no_say(ledger: Ledger | None, engine: EngineFacts) -> Text | None:
 
 def _not_upwards(ledger: Ledger | None, engine: EngineFacts) -> Text | None:
     """Where raising is wrong whatever the numbers."""
+    if engine.own_pool_used_up:
+        return None
     if engine.phase in (Phase.GRAPH_CAPTURE, Phase.WARMUP, Phase.SERVING, Phase.CACHE_ALLOCATION) and (ledger is None or ledger.failed not in SHORT):
         return Text("It ran out beside the cache: a larger cache leaves less for the rest.", "缓存之外的显存不足：缓存再大，余下的更少。")
     if ledger is None:

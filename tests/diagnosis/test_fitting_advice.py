@@ -298,3 +298,19 @@ def test_a_refused_start_of_a_model_that_never_fits_is_not_led_to_the_next_failu
     )
     found = diagnose({"container.log": log})
     assert (found.cause, remedies(found)[0]) == ("free_memory_below_request", first)
+
+
+@pytest.mark.parametrize("left", ["-0.42", ""])
+def test_a_raise_that_may_only_reach_the_next_refusal_says_so(left: str) -> None:
+    log = (
+        "INFO 11-30 09:00:00 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='/models/m', dtype=torch.bfloat16, max_seq_len=32768\n"
+        "INFO 11-30 09:00:40 [gpu_model_runner.py:2653] Model loading took 18.2000 GiB and 12.1 seconds\n"
+        + (f"INFO 11-30 09:00:50 [gpu_worker.py:298] Available KV cache memory: {left} GiB\n" if left else "")
+        + NO_BLOCKS
+    )
+    raised = next(each for each in diagnose({"container.log": log}).recommendations if each.id == "gpu_memory_utilization:raise")
+    assert raised.to_value == 0.95
+    assert "enough" not in raised.effect.en
+    assert "a request of 32,768 tokens" in raised.effect.en
+    assert "next start may be refused" in raised.effect.en
+    assert not left or "A cache of 0.59 GiB at least." in raised.effect.en  # 5 % of a card that holds at least 18.2 GiB in 0.9 of it
