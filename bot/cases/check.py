@@ -15,6 +15,7 @@ from bot.model import Actor, Case, Diagnosis, ProgressLine, Request, State, Targ
 from bot.ports import Clock, ClusterReader
 
 log = logging.getLogger(__name__)
+READ_OVER, QUOTED_FIRST, MOST_READINGS = timedelta(hours=1), 2, 2  # metrics: over which time, behind how many lines, how many
 UNHURRIED = timedelta(seconds=1.5)  # between two rewrites of the progress message
 
 
@@ -26,7 +27,7 @@ def check(desk: Desk, case_id: str) -> None:
     try:
         request = _complete(desk, case)
         target = find(desk, request)
-        diagnosis = diagnose(desk, target, Frames(desk, case_id, desk.clock))
+        diagnosis = _with_readings(desk, target, diagnose(desk, target, Frames(desk, case_id, desk.clock)))
         by_hand = only_shown(desk, target, diagnosis)
     except (Refused, TargetNotFound, TargetAmbiguous, BadInput, Permanent) as wrong:
         failed(desk, case_id, trouble_of(wrong, desk.get(case_id).request))
@@ -41,6 +42,13 @@ def diagnose(desk: Desk, target: Target, progress: "Frames") -> Diagnosis:
     """Collects and examines; also what verification does with the new pod."""
     bundle = desk.engine.collect(target, desk.reader(target), desk.shells, progress, clock=desk.clock, budget_s=desk.timings.collect_budget_s)
     return desk.engine.examine(bundle, desk.knowledge)
+
+
+def _with_readings(desk: Desk, target: Target, diagnosis: Diagnosis) -> Diagnosis:
+    """With what the metrics say, behind the first words of the proof. They are shown; they decide nothing, so that the evidence alone gives the same answer."""
+    found = desk.engine.readings(target, diagnosis, desk.clock.now(), READ_OVER)
+    first, rest = diagnosis.evidence[:QUOTED_FIRST], diagnosis.evidence[QUOTED_FIRST:]
+    return replace(diagnosis, evidence=(*first, *found[:MOST_READINGS], *rest)) if found else diagnosis
 
 
 def _begin(desk: Desk, case_id: str) -> Case | None:

@@ -18,6 +18,7 @@ from bot.model import (
     Measured,
     Operation,
     Outcome,
+    Quote,
     Recommendation,
     Remediation,
     Rollout,
@@ -60,6 +61,12 @@ class Measure(Protocol):
     def __call__(self, plan: Remediation, cause: str, pods: Sequence[str], at: datetime, over: timedelta) -> tuple[Measured, ...]: ...
 
 
+class Readings(Protocol):
+    """What the metrics say of a diagnosis, at the time of the check; nothing where there is no metrics server."""
+
+    def __call__(self, target: Target, diagnosis: Diagnosis, at: datetime, over: timedelta) -> tuple[Quote, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """See the modules named in `real`."""
@@ -82,6 +89,7 @@ class Engine:
     judge: Callable[[Remediation, Diagnosis | None, Diagnosis | None, Rollout, datetime], Outcome]
     measure: Measure
     compare: Callable[[Sequence[Measured], Sequence[Measured]], Compared]
+    readings: Readings
 
 
 def real(hands: NodeHands | None = None, servers: Mapping[str, Any] | None = None) -> Engine:
@@ -97,6 +105,7 @@ def real(hands: NodeHands | None = None, servers: Mapping[str, Any] | None = Non
     from bot.remediation.sent import carried_out
     from bot.remediation.standing import standing
 
+    measuring = Measuring(servers or {})
     return Engine(
         locate=locate,
         collect=collect,
@@ -114,6 +123,7 @@ def real(hands: NodeHands | None = None, servers: Mapping[str, Any] | None = Non
         pods_there=remediation.pods_there,
         observe=remediation.observe,
         judge=remediation.judge,
-        measure=Measuring(servers or {}),
+        measure=measuring,
         compare=compare,
+        readings=measuring.readings,
     )

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.errors import Temporary, WorldError
-from bot.model import Measured, Remediation, Text
+from bot.model import Diagnosis, Measured, Quote, Remediation, Target, Text
 from bot.ports import Metrics
 from bot.remediation.metrics import Metric, Pods, filled, load, meant
 from bot.units import show
 
 BETTER = 0.8  # a value has to fall to this share of what it was to be called better
 LEAST = timedelta(minutes=2)  # a shorter time holds too few samples to say anything
+SOURCE = "prometheus"
 NO_SAMPLE = Text("the server has no sample of it", "服务器没有该指标的样本")
 NOT_ONE = Text("the answer is not one number", "返回的不是单个数值")
 
@@ -55,6 +56,26 @@ class Measure:
         asks = _Asks(server.metrics)
         found = [(metric, asks.one(metric, whose, at, max(over, LEAST))) for metric in meant(cause, plan.remedy, known)]
         return tuple(one for metric, one in found if cause in metric.causes or one.reason != NO_SAMPLE)
+
+    def readings(self, target: Target, diagnosis: Diagnosis, at: datetime, over: timedelta) -> tuple[Quote, ...]:
+        """What the metrics say of a diagnosis at the time of the check: all that belong to its cause, and of those that belong to what is recommended the bad ones.
+        Empty without a server, without a pod, or where there is no sample."""
+        server = self._servers.get(target.cluster)
+        if server is None or not target.pod:
+            return ()
+        known = self._known if self._known is not None else load()
+        whose = Pods(target.namespace, [target.pod], target.container, server.labels)
+        asks, remedies = _Asks(server.metrics), [one.id for one in diagnosis.recommendations]
+        metrics = dict.fromkeys(metric for remedy in ("", *remedies) for metric in meant(diagnosis.cause, remedy, known))
+        found = [(metric, asks.one(metric, whose, at, over)) for metric in metrics]
+        told = [(metric, one.value) for metric, one in found if one.value is not None and (diagnosis.cause in metric.causes or one.value > metric.bad_above)]
+        return tuple(_reading(metric, value, over) for metric, value in told)
+
+
+def _reading(metric: Metric, value: float, over: timedelta) -> Quote:
+    seen, minutes = shown(value, metric.unit), round(over.total_seconds() / 60)
+    says = Text(f"{metric.says.en} in the last {minutes} min: {seen.en} (samples may miss a peak)", f"过去 {minutes} 分钟{metric.says.zh}：{seen.zh}（采样可能错过峰值）")
+    return Quote(SOURCE, None, f"{metric.id} {value:.6g}", says)
 
 
 class _Asks:

@@ -9,7 +9,7 @@ import pytest
 
 from bot.clients.prometheus import Prometheus
 from bot.errors import Unreachable
-from bot.model import Measured, Remediation, Text
+from bot.model import Certainty, Diagnosis, Measured, Recommendation, Remediation, Text
 from bot.ports import Sample
 from bot.remediation.measure import NO_SAMPLE, Measure, Server, compare, shown
 from bot.settings import PrometheusSettings
@@ -167,3 +167,33 @@ def test_queries_are_asked_for_the_moment_and_not_for_now(plan: Remediation) -> 
     measured(Clocked(), plan)
     assert set(asked) == {AT}
 
+
+
+def found_at_check(answers: Answers, cause: str, *remedies: str, pod: str = "chat-1") -> list[tuple[str, str]]:
+    told = tuple(Recommendation(*remedy.split(":"), Text("x"), Text("x"), "low") for remedy in remedies)
+    diagnosis = Diagnosis(cause, "x", Certainty.LIKELY, Text("x"), recommendations=told)
+    quotes = Measure({"shelf": Server(answers, {})}).readings(replace(target(), pod=pod), diagnosis, AT, HOUR)
+    assert all((one.source, one.line) == ("prometheus", None) for one in quotes)
+    return [(one.quote, one.says.en) for one in quotes]
+
+
+def test_at_a_check_each_metric_of_the_cause_is_told_and_of_the_remedies_the_bad_ones() -> None:
+    answers = Answers({"working_set": [0.4], "restarts_total": [0.2], "kv_cache_usage": [0.99], "preemptions": [0.5]})
+    found = found_at_check(answers, "container_memory_limit", "memory_limit:raise", "max_num_seqs:lower")
+    assert [quote for quote, _ in found] == ["host_memory_peak 0.4", "restarts 0.2", "cache_usage 0.99"]
+    assert found[0][1] == "Highest working set of its memory limit in the last 60 min: 40 % (samples may miss a peak)"
+
+
+def test_at_a_check_nothing_is_told_without_a_sample_a_server_or_a_pod() -> None:
+    assert found_at_check(Answers(), "container_memory_limit") == []
+    assert found_at_check(Answers(down=True), "container_memory_limit") == []
+    assert found_at_check(Answers({"working_set": [0.4]}), "container_memory_limit", pod="") == []
+    assert found_at_check(Answers({"working_set": [0.4, 0.5]}), "container_memory_limit") == []
+    diagnosis = Diagnosis("container_memory_limit", "x", Certainty.LIKELY, Text("x"))
+    assert Measure({}).readings(target(), diagnosis, AT, HOUR) == ()
+
+
+def test_a_server_that_does_not_answer_is_asked_once_at_a_check() -> None:
+    answers = Answers(down=True)
+    found_at_check(answers, "container_memory_limit", "max_num_seqs:lower")
+    assert len(answers.queries) == 1

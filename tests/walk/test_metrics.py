@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.model import State, Verdict
+from bot.model import Quote, State, Text, Verdict
 from tests.walk.test_aftercare import said
 from tests.walk.world import SICK, SmallWorld, Stage
 
@@ -64,3 +64,12 @@ def test_both_readings_stand_in_the_audit_trail(tmp_path: Path) -> None:
     stage.later(stage.approved(), minutes=31)
     assert stage.events("begins")[0]["measured"] == {"cpu_throttled": 0.41}
     assert "2 % after" in stage.events("lasted")[0]["metrics"]
+
+
+def test_what_the_metrics_say_at_the_check_stands_among_the_evidence_and_decides_nothing(tmp_path: Path) -> None:
+    quote = Quote("prometheus", None, "cpu_throttled 0.41", Text("CPU periods in which it was throttled in the last 60 min: 41 %", "CPU 被限流"))
+    stage = Stage(tmp_path, world=SmallWorld(read=(quote, quote, quote)))
+    case = stage.ask()
+    assert case.diagnosis is not None
+    assert (case.diagnosis.cause, case.diagnosis.certainty, case.diagnosis.recommendations) == (SICK.cause, SICK.certainty, SICK.recommendations)
+    assert [one.quote for one in case.diagnosis.evidence] == ["cpu_throttled 0.41"] * 2

@@ -37,6 +37,7 @@ from bot.model import (
     Phase,
     Press,
     ProgressLine,
+    Quote,
     Recommendation,
     Remediation,
     Request,
@@ -234,6 +235,7 @@ class SmallWorld:
     progress: tuple[str, ...] = ()
     on_call: Callable[[str], None] = lambda _name: None
     throttled: list[float | None] = field(default_factory=list)  # what the metrics say, one after the other; nothing: there are none
+    read: tuple[Quote, ...] = ()  # what the metrics say at the time of a check
     pods: list[tuple[str, ...]] = field(default_factory=list)  # UIDs that are there before the first write, one operation after the other
     left_out: list[tuple[str, ...]] = field(default_factory=list)  # those that a look at the rollout is told of
     asked_of: list[tuple[tuple[str, ...], timedelta]] = field(default_factory=list)  # of which pods, over which time
@@ -354,7 +356,7 @@ class SmallWorld:
     def engine(self) -> Engine:
         return Engine(
             self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.pods_there, self.observe, self.judge,
-            self.measure, compare,
+            self.measure, compare, lambda *_: self.read,
         )  # fmt: skip
 
 
