@@ -305,6 +305,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.group_restart": ("bool", "a group of pods was made anew, since one of them failed"),
     # -- the end (bot/diagnosis/host_events.py, host.py)
     "termination.by": ("text", "who ended the pod on purpose: shutdown, drain, preemption, taint, gc, lost, delete"),
+    "events.cgroup_refused": ("text", "the kernel made no control group for a pod"),
     "termination.signal": ("int", "signal by the exit code"),
     "termination.invented": ("bool", "the exit code was made up, since nobody saw the end"),
     "termination.grace_s": ("int", "grace period in seconds that it was given: of the deletion, else of the pod"),

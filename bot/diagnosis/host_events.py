@@ -154,6 +154,7 @@ def _named(events: list[Record]) -> list[Fact]:
         ("deleted", "events.owner_deleted", ""),
         ("moved", "events.moved", "message"),
         ("sandbox", "events.sandbox", "message"),
+        ("cgroup-refused", "events.cgroup_refused", "message"),
         ("group-restart", "events.group_restart", ""),
         ("start-failed", "events.start_failed", "message"),
         ("image", "events.image", ""),

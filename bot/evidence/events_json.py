@@ -19,6 +19,7 @@ _PROBE = re.compile(r"(Startup|Liveness|Readiness) probe (?:failed|errored)", re
 _PROBE_KILL = re.compile(r"failed (startup|liveness) probe, will be restarted", re.IGNORECASE)
 _CONTAINER = re.compile(r"\{([^{}]{1,253})\}")
 _VICTIM = re.compile(r"(?:Killed process \d{1,9}(?:, UID \d{1,9},)? \(|victim process: )([^,)]{1,64})")
+_CGROUP_REFUSED = re.compile(r"mkdir /sys/fs/cgroup/\S{1,400}: (?:cannot allocate memory|no space left on device)")
 _VOLUME = re.compile(r'Usage of EmptyDir volume "([^"]{1,80})"')
 _GO_TERMINATED = re.compile(r"ContainerStateTerminated\{ExitCode:(\d{1,3}),Signal:\d{1,3},Reason:(\w{0,40}),")  # as KubeRay quotes it
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
@@ -65,6 +66,8 @@ def _kind(event: Node) -> str:
     reason, message = event.text("reason"), event.text("message")
     if _PROBE_KILL.search(message):
         return "probe-kill"
+    if _CGROUP_REFUSED.search(message[:2000]):
+        return "cgroup-refused"
     if reason in ("Unhealthy", "ProbeError", "ProbeWarning") and _PROBE.search(message):
         return "probe-failed"
     if reason == "FailedPostStartHook":

@@ -31,6 +31,8 @@ def facts(*events: dict[str, Any]) -> dict[str, Any]:
         ("TerminatingOnInterruption", "Interruption triggered termination for the Node", "interrupted"),
         ("InstanceTerminating", "Instance is terminating", "node-shutdown"),
         ("DisruptionTerminating", "Disrupting Node: Underutilized", "drain"),
+        ("FailedCreatePodContainer", "unable to ensure pod container exists: mkdir /sys/fs/cgroup/memory/kubepods/burstable/pod1: cannot allocate memory", "cgroup-refused"),
+        ("FailedCreatePodSandBox", "mkdir /sys/fs/cgroup/memory/kubepods/besteffort/pod1/2f: no space left on device: unknown", "cgroup-refused"),
         ("OutOfnvidia.com/gpu", "Node didn't have enough resource", "rejected"),
         ("Failed", "Error: failed to create containerd task", "start-failed"),
         ("Failed", 'Failed to pull image "x"', "image"),
