@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from bot.evidence import inspect_text, kernel_log, pasted_logs
+from bot.evidence import inspect_text, kernel_log, looks, pasted_logs
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -55,11 +55,11 @@ def read(data: bytes, source: str) -> Reading:
             reader(section, emit)
         _listing(section, emit)
     _growing(sections(data), emit)
-    for fact in pasted_logs.facts(data, source):
+    for fact in (*looks.facts(sections(data), source), *pasted_logs.facts(data, source)):
         found.setdefault(fact.name, fact)
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))
-    groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel.", "events."}))
+    groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel.", "events.", "looks."}))
     return Reading(tuple(found.values()), groups)
 
 
@@ -202,13 +202,13 @@ def _cgroup(section: Section, emit: Emit) -> None:
 
 def _growing(every: Iterable[Section], emit: Emit) -> None:
     """How much the anonymous memory of one control group grew over three looks or more, where it grew each time; file cache grows by itself."""
-    looks: dict[str, list[tuple[int, Line]]] = {}
+    series: dict[str, list[tuple[int, Line]]] = {}
     for section in every:
         for line in section.lines:
             row = _STAT.match(line.text.strip())
             if row and row[1] in ("anon", "total_rss"):
-                looks.setdefault(line.text.strip()[: row.start(1)], []).append((int(row[2]), line))
-    for found in looks.values():
+                series.setdefault(line.text.strip()[: row.start(1)], []).append((int(row[2]), line))
+    for found in series.values():
         sizes = [size for size, _ in found]
         if len(sizes) >= 3 and all(later > earlier for earlier, later in pairwise(sizes)):
             emit("cgroup.anon_growth_bytes", sizes[-1] - sizes[0], found[-1][1])

@@ -29,3 +29,39 @@ def test_a_node_that_empties_is_told_from_a_busy_one() -> None:
 
     assert "node.memory_fall_bytes" in sar(9_000_000, 8_000_000, 7_000_000, 5_000_000, 2_000_000)
     assert "node.memory_fall_bytes" not in sar(9_000_000, 3_000_000, 8_000_000, 2_000_000, 6_000_000)
+
+
+def _told(text: str) -> dict[str, object]:
+    return {fact.name: fact.value for fact in node_readings.read(text.encode(), "node_readings.txt").facts}
+
+
+def top(*sizes: int) -> str:
+    return "".join(f"$ date; kubectl top pod server-0\nSun Mar  1 1{hour}:00:00 UTC 2026\nNAME       CPU(cores)   MEMORY(bytes)\nserver-0   900m         {size}Mi\nproxy-0    4m           60Mi\n" for hour, size in enumerate(sizes))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "grown"),
+    [
+        (top(40_000, 42_000, 45_000, 49_000), "server-0", 9_000 << 20),
+        ("NAME CPU(cores) MEMORY(bytes)\n" + "".join(f"server-0 1 {size}Gi\n" for size in (20, 22, 25, 25, 29)), "server-0", 9 << 30),
+        ("POD NAME CPU(cores) MEMORY(bytes)\n" + "".join(f"p-0 server 1 {size}Gi\n" for size in (20, 22, 25, 29)), "p-0 server", 9 << 30),
+        ("CONTAINER ID   NAME   CPU %   MEM USAGE / LIMIT   MEM %\n" + "".join(f"0123456789ab   chat   9.10%   {size}GiB / 64GiB   9.1%\n" for size in (10, 12.5, 14, 20)), "chat", 10 << 30),
+        ("".join(f"$ ps -o pid,rss,comm\nPID RSS COMMAND\n71 {size} python3\n" for size in (10 << 20, 12 << 20, 14 << 20, 20 << 20)), "process 71", 10 << 30),
+    ],
+)
+def test_memory_that_never_falls_over_four_looks_grows(text: str, name: str, grown: int) -> None:
+    facts = _told(text)
+    assert (facts["looks.growth_of"], facts["looks.growth_bytes"]) == (name, grown)
+
+
+@pytest.mark.parametrize("sizes", [(40_000, 45_000, 49_000), (40_000, 45_000, 44_000, 49_000), (40_000, 40_000, 40_000, 49_000), (40_000, 40_100, 40_200, 40_300)])
+def test_few_looks_falls_one_step_and_little_are_no_growth(sizes: tuple[int, ...]) -> None:
+    assert "looks.growth_bytes" not in _told(top(*sizes))
+
+
+def test_free_that_falls_from_look_to_look_tells_a_node_that_empties() -> None:
+    def free(*available: int) -> str:
+        return "".join(f"$ free -g\n       total   used   free   shared  buff/cache   available\nMem:     256     10      5        1          40         {size}\n" for size in available)
+
+    assert _told(free(200, 160, 120, 80))["node.memory_fall_bytes"] == 120 << 30
+    assert "node.memory_fall_bytes" not in _told(free(200, 120, 160, 80))
