@@ -150,3 +150,17 @@ def test_a_broken_connection_alone_leaves_open_whether_the_peer_died() -> None:
     assert (found.cause, found.certainty, remedies(found)[0]) == ("nccl_failure", Certainty.LIKELY, "network:fix")
     assert diagnose({"container.log": REFUSED.format(34)}).cause == "nccl_failure"
     assert diagnose({"container.log": REFUSED.format(3)}).cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR 06-02 11:20:13 [repo_utils.py:45] Error retrieving safetensors: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/m'. Use `repo_type` argument if needed.\n",
+        "ERROR 06-02 11:20:13 [repo_utils.py:47] Error retrieving file list: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/org/m/tree/main, retrying 1 of 2\n",
+        "WARNING 06-02 11:20:13 [layer.py:1] The hidden size 2880 is not divisible by 128; it is padded.\n",
+        "Could not cache non-existence of file. Will ignore error and continue. Error: [Errno 28] No space left on device: '/root/.cache/m'\n",
+    ],
+)
+@pytest.mark.parametrize("after", ["", "Loading safetensors checkpoint shards:  10% Completed | 1/10 [00:02<00:18,  2.00s/it]\n"])
+def test_an_error_that_the_server_goes_on_from_is_not_the_cause_where_the_log_just_stops(line: str, after: str) -> None:
+    assert diagnose({"container.log": line + after}).cause == "unknown"
