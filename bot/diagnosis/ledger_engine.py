@@ -39,6 +39,7 @@ class EngineFacts:
     cpu_offload_gb: float | None = None
     mamba_blocks: int | None = None
     phase: Phase | None = None
+    own_pool_used_up: bool = False  # it ran out of blocks of its own cache, not of memory of the card
     alloc_requested_bytes: int | None = None
     alloc_free_bytes: int | None = None
     alloc_others_bytes: int | None = None  # what other processes hold on the card, where that is what the request lacks
@@ -96,7 +97,7 @@ class EngineFacts:
 
 
 def engine_facts(facts: Facts) -> EngineFacts:
-    """Reads the facts named `engine.*`, `alloc.*`, `device.*` and `failure.phase`; a fact of another type than expected counts as not known."""
+    """Reads the facts named `engine.*`, `alloc.*`, `device.*`, `failure.phase` and `failure.kind`; a fact of another type than expected counts as not known."""
     phase = _read(facts, "failure.phase", str)
     return EngineFacts(
         version=_read(facts, "engine.version", str) or "",
@@ -119,6 +120,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         cpu_offload_gb=_number(facts, "engine.cpu_offload_gb"),
         mamba_blocks=_positive(facts, "engine.mamba_blocks") or _positive(facts, "vllm.mamba_blocks.mamba_blocks"),
         phase=Phase(phase) if phase in set(Phase) else None,
+        own_pool_used_up=facts.get("failure.kind") == "blocks_used_up",
         alloc_requested_bytes=_positive(facts, "alloc.requested_bytes"),
         alloc_free_bytes=_read(facts, "alloc.free_bytes", int),
         alloc_others_bytes=_positive(facts, "alloc.others_bytes") if _flag(facts, "alloc.others_matter") else None,
