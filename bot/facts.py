@@ -290,6 +290,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.rejected": ("text", "message of a refusal at admission"),
     "events.preempted": ("bool", "a pod of higher priority took its place"),
     "events.back_off": ("bool", "restarts are being delayed"),
+    "events.image": ("text", "an image could not be had, in the kubelet's words"),
     "events.system_oom": ("bool", "the kubelet saw a kill for the whole node"),
     "events.kernel_kill": ("text", "the problem detector passed on a kernel kill: memcg, global"),
     "events.node_not_ready": ("bool", "the node stopped answering"),

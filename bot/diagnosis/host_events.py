@@ -157,7 +157,7 @@ def _named(events: list[Record]) -> list[Fact]:
         ("cgroup-refused", "events.cgroup_refused", "message"),
         ("group-restart", "events.group_restart", ""),
         ("start-failed", "events.start_failed", "message"),
-        ("image", "events.image", ""),
+        ("image", "events.image", "message"),
         ("mount", "events.mount", "message"),
         ("hook-failed", "events.hook_failed", "message"),
         ("create-failed", "events.create_failed", "message"),

@@ -22,6 +22,7 @@ _VICTIM = re.compile(r"(?:Killed process \d{1,9}(?:, UID \d{1,9},)? \(|victim pr
 _CGROUP_REFUSED = re.compile(r"mkdir /sys/fs/cgroup/\S{1,400}: (?:cannot allocate memory|no space left on device)")
 _VOLUME = re.compile(r'Usage of EmptyDir volume "([^"]{1,80})"')
 _GO_TERMINATED = re.compile(r"ContainerStateTerminated\{ExitCode:(\d{1,3}),Signal:\d{1,3},Reason:(\w{0,40}),")  # as KubeRay quotes it
+_IMAGE = re.compile(r"ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|ErrImagePullBackOff|[Ff]ailed to (?:pull|apply default image tag)|pulling image|pull image|inspect image")
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
 
 # reason -> what kind of event it is for us; the rest is left alone
@@ -82,10 +83,10 @@ def _kind(event: Node) -> str:
         return "preempted"
     if reason in ("Descheduled", "EvictedByVPA") or (reason == "Evicted" and _by(event) not in ("", "kubelet")):
         return "moved"
-    if reason == "Failed" and "ErrImagePull" not in message and "pull" not in message.lower():
-        return "start-failed"
-    if reason == "Failed":
+    if reason in ("Failed", "BackOff") and _IMAGE.search(message):
         return "image"
+    if reason == "Failed":
+        return "start-failed"
     if reason.startswith("OutOf"):
         return "rejected"
     if reason == "EvictionThresholdMet" and "memory" not in message:

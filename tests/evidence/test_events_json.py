@@ -36,6 +36,10 @@ def facts(*events: dict[str, Any]) -> dict[str, Any]:
         ("OutOfnvidia.com/gpu", "Node didn't have enough resource", "rejected"),
         ("Failed", "Error: failed to create containerd task", "start-failed"),
         ("Failed", 'Failed to pull image "x"', "image"),
+        ("Failed", "Error: ImagePullBackOff", "image"),
+        ("BackOff", 'Back-off pulling image "registry.example.com/chat:9"', "image"),
+        ("BackOff", "Back-off restarting failed container chat in pod chat-0", "back-off"),
+        ("Failed", 'Error: failed to create containerd task: exec: "/bin/weight-puller": no such file or directory', "start-failed"),
     ],
 )
 def test_reason_and_message_tell_the_kind(reason: str, message: str, kind: str) -> None:
