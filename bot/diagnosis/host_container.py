@@ -48,7 +48,8 @@ def derive(facts: Facts) -> Facts:
     add("ended", "exit_code" in chosen, "exit_code")
     add("started_again", chosen.text("end") == "last", "end")
     add("crash_looping", chosen.text("waiting_reason") == "CrashLoopBackOff" or (chosen.number("restarts") or 0) >= 3, "waiting_reason", "restarts")
-    add("start_oom", _no_room_to_start(chosen), "waiting_message", "message")
+    said = _no_room_to_start(chosen)
+    add("start_oom", said is not None or None, said or "name")
     add("others", len(containers) - 1, "name")
     since, now = chosen.number("running_since"), _now(facts)
     if since is not None and now is not None and "exit_code" in chosen:
@@ -62,12 +63,15 @@ def derive(facts: Facts) -> Facts:
     return facts.with_facts(found, _GROUPS if "pod." in facts.looked else ())
 
 
-def _no_room_to_start(chosen: Record) -> bool | None:
-    """Whether the limit was too small even for what the runtime does before the program begins; None where nothing says so."""
-    words = f"{chosen.text('waiting_message')} {chosen.text('message')}"[:4000]
+def _no_room_to_start(chosen: Record) -> str | None:
+    """Where it is said that the limit was too small even for what the runtime does before the program begins; None where nothing says so."""
     limit = chosen.number("memory_limit")
-    killed = bool(_HELPER_KILLED.search(words)) and limit is not None and 0 < limit <= HELPER_NEEDS
-    return True if killed or _NO_ROOM_TO_START.search(words) else None
+    small = limit is not None and 0 < limit <= HELPER_NEEDS
+    for name in ("waiting_message", "message"):
+        words = chosen.text(name)[:4000]
+        if _NO_ROOM_TO_START.search(words) or (small and _HELPER_KILLED.search(words)):
+            return name
+    return None
 
 
 def _now(facts: Facts) -> float | None:

@@ -129,6 +129,28 @@ def test_limit_too_small_to_start_the_container_is_raised(where: str) -> None:
     told = status(state={"waiting": {"reason": "RunContainerError", "message": message}}, restartCount=0) if where == "waiting" else status(last=last)
     found = diagnose({"pod.json": pod([container(limit="4Mi")], [told])})
     assert (found.cause, [advice.id for advice in found.recommendations]) == ("container_memory_limit", ["memory_limit:raise"])
+    assert any("container init was OOM-killed" in proof.quote for proof in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        ("initialization error: nvml error: insufficient permissions: unknown", "driver:change"),
+        ("initialization error: nvml error: driver not loaded: unknown", "driver:change"),
+        ("initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object file: no such file or directory: unknown", "driver:change"),
+        ("device error: GPU-5f1c2a90: unknown device", "drain_node"),
+        ("detection error: nvml error: unknown error: unknown", "drain_node"),
+    ],
+)
+def test_card_that_is_not_handed_over_is_the_drivers_matter_where_the_toolkit_says_so(said: str, first: str) -> None:
+    message = f"failed to create containerd task: OCI runtime create failed: error running hook #0: exit status 1, stdout: , stderr: nvidia-container-cli: {said}"
+    last = terminated(128, "StartError")
+    last["terminated"]["message"] = message
+    waits = status(state={"waiting": {"reason": "RunContainerError", "message": message}}, restartCount=0)
+    bundles = ({"pod.json": pod([container()], [status(last=last)])}, {"pod.json": pod([container()], [waits])}, {"events.json": {"items": [event("Failed", f"Error: {message}")]}})
+    for bundle in bundles:
+        found = diagnose(bundle)
+        assert (found.cause, found.recommendations[0].id) == ("gpu_fault", first), bundle
 
 
 def test_hook_that_fails_after_the_start_is_no_stop_that_took_too_long() -> None:
