@@ -106,7 +106,6 @@ class PagerDutySettings(Section):
     webhook_secrets: SecretList = Field(default=(), description="secrets of the webhook subscriptions (several while one is rotated); empty: off")
     api_token: SecretStr = Field(default=NO_SECRET, description="REST API token, for the details of alerts")
     api_url: str = Field(default="https://api.pagerduty.com", description="base address of the REST API")
-    from_email: str = Field(default="", description="address of the user in whose name notes are written")
     channels: dict[str, str] = Field(default_factory=dict, description="service id or name -> channel id where its threads go; `*` for all others")
 
 

@@ -81,7 +81,6 @@ class Status:
     frozen: tuple[str, str] | None
     open: tuple[Case, ...]
     clusters: tuple[str, ...]
-    writable: tuple[str, ...]
 
 
 class Cases:
@@ -161,7 +160,7 @@ class Cases:
         self._check_looking(actor, conversation)
         clusters = [name for name in sorted(desk.readers) if desk.policy.may_read(actor, conversation, name, None)]
         seen = tuple(case for case in desk.store.open_cases() if self._sees(actor, conversation, case))
-        return Status(desk.frozen(), seen, tuple(clusters), tuple(name for name in clusters if name in desk.writers))
+        return Status(desk.frozen(), seen, tuple(clusters))
 
     def history(self, actor: Actor, conversation: Conversation | None, limit: int = 20) -> Sequence[Case]:
         """The last Cases that they may look at from there. Raises Refused, Temporary."""

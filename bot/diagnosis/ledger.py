@@ -82,18 +82,6 @@ def to_json(ledger: Ledger | None) -> dict[str, object] | None:
     return {**found, "derived": list(ledger.derived), "notes": [note.en for note in ledger.notes]}
 
 
-def shortage(ledger: Ledger) -> int | None:
-    """By how many bytes the failed check failed; None when nothing failed or its numbers were not printed."""
-    pairs = {
-        REQUESTED_OVER_FREE: (ledger.requested_bytes, ledger.free_at_start_bytes),
-        NEEDED_OVER_AVAILABLE: (ledger.needed_kv_bytes, ledger.available_kv_bytes),
-        LENGTH_OVER_TOKENS: (ledger.needed_kv_bytes, ledger.available_kv_bytes),
-        NOTHING_LEFT: (0, ledger.available_kv_bytes),
-    }
-    wanted, had = pairs.get(ledger.failed or "", (None, None))
-    return wanted - had if wanted is not None and had is not None else None
-
-
 class _Draft:
     """Values by field name while they are worked out, and which of them were computed."""
 

@@ -24,7 +24,6 @@ _NAMED_ONLY = re.compile(r"^\s*GPU (\d{1,3}): ((?:NVIDIA|Tesla|Quadro|GeForce|AM
 _MIG_LISTED = re.compile(r"^\s*MIG (\S{1,24})\s+Device\s+(\d{1,3}):")
 _TABLE_NAME = re.compile(r"^\|\s+(\d{1,3})\s+(\S.{0,60}?)\s+(On|Off|N/A|Disabled|Enabled)\s*\|\s*([0-9A-Fa-f:.]{6,20}|N/A)\s+(On|Off|N/A)\s*\|\s*(\d{1,9}|Off|N/A)?")
 _TABLE_MEMORY = re.compile(r"\|\s*(\d{1,9}|N/A)\s?MiB\s*/\s*(\d{1,9})\s?MiB\s*\|")
-_TABLE_NO_MEMORY = re.compile(r"\|\s*(?:Not Supported|ERR!|N/A|Unknown Error)\s*\|")
 _PROCESS = re.compile(
     r"^\|\s+(\d{1,3})(?:\s+(?:N/A|\d{1,3})\s+(?:N/A|\d{1,3}))?\s+(\d{1,10})\s+([CGM+]{1,3})\s+(\S.{0,200}?)\s+(?:(\d{1,9})\s?MiB|N/A|\S{0,24})\s*\|$"
 )
@@ -59,7 +58,6 @@ class _Card:
     reserved: int | None = None
     display: bool | None = None
     mig: bool | None = None
-    wddm: bool = False
     place: Place | None = None
     memory_place: Place | None = None
     history: list[int] = field(default_factory=list)  # use at each look, oldest first

@@ -14,7 +14,6 @@ from bot.ports import ClusterReader, Json
 from bot.remediation.pointer import MISSING, get, join
 
 TEMPLATE = "/spec/template"
-CONTAINERS = "/spec/template/spec/containers"
 SUPPORTED = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.diagnosis.ledger import GRAPHS_OVER_FREE, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, WARMUP_OVER_FREE, build, shortage, to_json
+from bot.diagnosis.ledger import GRAPHS_OVER_FREE, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, WARMUP_OVER_FREE, build, to_json
 from bot.diagnosis.ledger_engine import EngineFacts, engine_facts
 from bot.diagnosis.ledger_events import readings
 from bot.diagnosis.ledger_lines import FIELDS, LedgerReading
@@ -225,12 +225,6 @@ def test_facts_of_a_wrong_type_count_as_not_known() -> None:
     assert found.release == (0, 22, 1)
     assert found.cpu_offload_gb == 4.0
     assert engine_facts(Facts([Fact("failure.phase", "weights")])).phase is Phase.WEIGHTS
-
-
-def test_a_failed_check_says_by_how_much() -> None:
-    assert shortage(made(reading("", None, "vllm.free_below_request", free_at_start=19.77, total=22.05, utilization=0.9, requested=19.84))) == gib(19.84) - gib(19.77)
-    assert shortage(made(reading(available=-1.05), LedgerReading("vllm.no_cache_blocks", {}))) == gib(1.05)
-    assert shortage(made(reading(available=1.05))) is None
 
 
 def test_the_json_names_every_field_of_the_contract_and_what_is_odd() -> None:

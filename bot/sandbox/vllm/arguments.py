@@ -40,7 +40,6 @@ class Arguments:
     quantization: str = ""
     capture_size: int | None = None
     cpu_offload_gib: float = 0.0
-    swap_gib: float = 0.0
     eager: bool = False
     estimate_graphs: bool | None = None
     port: int = 8000
@@ -68,7 +67,6 @@ def read(container: Json, environment: Mapping[str, str]) -> Arguments:
         quantization=str(given.get("quantization", "")),
         capture_size=_whole(given, "max_cudagraph_capture_size"),
         cpu_offload_gib=_decimal(given, "cpu_offload_gb") or 0.0,
-        swap_gib=_decimal(given, "swap_space") or 0.0,
         eager=bool(given.get("enforce_eager", False)),
         estimate_graphs=None if estimate is None else estimate == "1",
         port=_whole(given, "port") or 8000,
