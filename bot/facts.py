@@ -26,6 +26,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "log.shutdown": ("bool", "somebody asked the server to stop before anything failed"),
     "log.goes_on": ("bool", "the server answered requests long after the last word of its failure"),
     "log.earlier_alive": ("bool", "the run before loaded weights, and nothing tells of its end"),
+    "log.other_stage": ("bool", "another stage of the same server (vLLM-Omni) started beside the failing one"),
     "log.pids": ("text", "numbers of the server's processes, as its own log gives them"),
     "log.processes": ("text", "names of the server's processes, as its own log gives them"),
     "log.neighbours": ("int", "other servers that write into the same file"),

@@ -109,7 +109,7 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
     facts = facts.with_facts(servers.in_force(facts, servers.of_facts(facts, knowledge.servers)))
     facts = facts.with_facts(names.facts_of(facts, knowledge.names))
     engine = ledger_engine.engine_facts(facts)
-    book = ledger.build(readings(incident.events), engine) if incident else None
+    book = ledger.build(readings(incident.own), engine) if incident else None
     facts = device_facts.derive(facts, book)
     return incident, facts, book, ledger_engine.engine_facts(facts)
 

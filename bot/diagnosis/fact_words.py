@@ -204,6 +204,7 @@ SAYS: dict[str, Text] = {
     "log.ended": Text("Where the run ends by its own log.", "日志中该次运行的结尾。"),
     "log.looked": Text("The server's log was read.", "已读取服务日志。"),
     "log.neighbours": Text("Other servers write into the same file: {value}.", "还有其他服务写入同一文件：{value}。"),
+    "log.other_stage": Text("Another stage of the same server started beside the failing one.", "同一服务的另一个阶段与失败的阶段同时启动。"),
     "log.ready": Text("The server answered requests in this run.", "该次运行中服务已能响应请求。"),
     "log.ready=no": Text("The server never answered a request in this run.", "该次运行中服务从未响应请求。"),
     "log.server": Text("It is a log of {value}.", "这是 {value} 的日志。"),

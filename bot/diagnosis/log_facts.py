@@ -29,7 +29,8 @@ def facts_of(incident: Incident, namespaces: Iterable[str] = ()) -> Facts:
     counts as absent."""
     found: list[Fact] = []
     counts = Counter(event.id for event in incident.events)
-    for event in incident.events:
+    found += [Fact(event.id, counts[event.id], event.place) for event in incident.other_stages]
+    for event in incident.own:
         found += _of_event(event, counts[event.id])
     found += _rooms(incident, counts)
     if incident.root is not None:
@@ -52,7 +53,7 @@ def _of_event(event: Event, count: int) -> list[Fact]:
 
 def _rooms(incident: Incident, counts: Counter[str]) -> list[Fact]:
     """What is left for the cache: of several ranks the one with the least room rules. How far it is behind the others tells whether it is alone with that."""
-    rooms = [(room, event) for event in incident.of("vllm.ledger.available") if isinstance(room := event.fields.get("available"), int)]
+    rooms = [(room, event) for event in incident.own if event.id == "vllm.ledger.available" and isinstance(room := event.fields.get("available"), int)]
     if not rooms:
         return []
     least, event = min(rooms, key=lambda pair: pair[0])
@@ -138,6 +139,9 @@ def _course(incident: Incident) -> list[Fact]:
     alive = incident.earlier_alive or _other_engine(incident)
     if alive is not None:
         facts.append(Fact("log.earlier_alive", True, alive.place))
+    beside = next((event for event in incident.other_stages if event.message.role == "progress"), None)
+    if beside is not None:
+        facts.append(Fact("log.other_stage", True, beside.place))
     if incident.earlier:
         facts.append(Fact("failure.earlier_kind", incident.earlier[-1].message.kind, incident.earlier[-1].place))
     asked = (incident.shutdown or incident.ended) and not _died_before(incident)

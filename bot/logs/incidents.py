@@ -22,6 +22,7 @@ FAR = 2000  # lines between what a failed call wrote past the log, to stderr, an
 NEAR = 400  # lines behind a root in which its followers may stand
 _SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
 _CORE = re.compile(r"(?i)^engine_?core")
+_STAGE = re.compile(r"Stage-\d{1,3}$")  # of vLLM-Omni, which serves one model with several engines
 
 # Which frame says more about the phase, when a stack goes through several: capture is called by warm-up, profiling runs the model as serving does.
 _SPECIFIC = ("wake_up", "kv_transfer", "idle_rank")
@@ -31,6 +32,14 @@ _PURPOSES = (
     "wake_up", "kv_transfer", "sampler", "prompt_logprobs", "logprobs", "multimodal_encoder", "lora", "repacking", "weights_creation", "weights_reading", "draft_model",
     "cache", "graph_capture", "compilation", "communication", "device_context", "sampling", "activation",
 )  # fmt: skip
+
+
+def _stage(event: Event) -> str | None:
+    """The stage of a server that has several: by its name, or by the number of its process, as newer releases write it."""
+    found = _STAGE.search(event.prefix.process)
+    if found or event.prefix.pid is None or not event.prefix.process.startswith("StageEngineCore"):
+        return found[0] if found else None
+    return str(event.prefix.pid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,18 @@ class Incident:
     def last(self, message: str) -> Event | None:
         found = self.of(message)
         return found[-1] if found else None
+
+    @property
+    def other_stages(self) -> tuple[Event, ...]:
+        """What other engines of the same server wrote (of another stage than the failing one), each with numbers and a life of its own."""
+        mine = _stage(self.root) if self.root is not None else None
+        return tuple(event for event in self.events if _stage(event) not in (None, mine)) if mine is not None else ()
+
+    @property
+    def own(self) -> tuple[Event, ...]:
+        """All events but those of `other_stages`."""
+        others = {id(event) for event in self.other_stages}
+        return tuple(event for event in self.events if id(event) not in others) if others else self.events
 
     @property
     def wrapped(self) -> Event | None:

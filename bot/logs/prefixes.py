@@ -1,7 +1,7 @@
 """Takes off what wraps a log line: one mechanism for all of them, so that no prefix is ever a reason to miss a message.
 
 Container runtimes (CRI, docker JSON), JSON records of log collectors, kubectl, stern, logcli, docker compose, journald, loguru and RFC 3339 time stamps,
-klog, Ray and Ray Serve, KServe, torch's `[rank0]:`, vLLM's process names and its formatter, and ANSI colours. What is taken off is kept as facts:
+klog, Ray and Ray Serve, KServe, torch's `[rank0]:`, vLLM's process names and its formatter, vLLM-Omni's stages, and ANSI colours. What is taken off is kept as facts:
 process, pid, rank, time, level, service. Knows no message.
 """
 
@@ -64,6 +64,7 @@ _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("syslog", re.compile(r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?) [\w.-]{1,80} [\w./@-]{1,80}(?:\[\d{1,10}\])?: ")),
     ("klog", re.compile(r"(?P<level>[IWEF])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d{6}) +\d+ [\w.-]{1,80}:\d{1,6}\] ")),
     ("process", re.compile(r"\((?P<process>[A-Za-z][\w.+:-]{0,60})(?: rank=(?P<rank>\d{1,5}))?(?:,? ?pid=(?P<pid>\d{1,10}))?(?:, ?ip=[\w.:]{1,64})?\)(?: |$)")),
+    ("stage", re.compile(r"\[(?P<stage>Stage-\d{1,3})\] ")),  # of vLLM-Omni, whose stages are engines of one server
     ("rank", re.compile(r"\[(?:rank|default)(?P<rank>\d{1,5})\]:? ?")),  # torchrun names its own by the role
     ("serve", re.compile(r"(?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL) (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) (?:[\w.:#-]{1,120} ){1,4}-- ")),
     ("loguru", re.compile(r"(?P<level>TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) {0,8}\| [\w.<>]{1,120}:[\w<>]{1,80}:\d{1,6} - ")),
@@ -120,6 +121,8 @@ def _since_new_year(epoch: float) -> float | None:
 def _merge(prefix: Prefix, found: re.Match[str]) -> Prefix:
     parts = found.groupdict()
     process = parts.get("process") or prefix.process
+    if parts.get("stage"):
+        process = "/".join(part for part in (process, parts["stage"]) if part)
     tensor = _PARTS.search(process.replace(" ", "_")) if parts.get("process") else None
     rank = parts.get("rank") or (tensor[1] if tensor else None)
     time = _seconds(parts["time"]) if parts.get("time") else None

@@ -30,3 +30,21 @@ def test_a_step_that_the_same_settings_came_past_before_fails_for_what_is_left_o
 @pytest.mark.parametrize("files", [log(32768), log(2048, counted="")], ids=["other settings", "never came past it"])
 def test_without_such_a_start_the_step_itself_is_too_large(files: dict[str, str]) -> None:
     assert diagnose(files).cause == "profile_run_peak"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
+        "ValueError: Free memory on device cuda:0 (111.99/139.8 GiB) on startup is less than desired GPU memory utilization (0.95, 132.81 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+    ],
+)
+def test_what_another_stage_of_the_server_holds_is_not_to_be_ended(refusal: str) -> None:
+    log = (
+        "(EngineCore_DP0 pid=8) [Stage-1] INFO 03-12 08:22:10 [gpu_model_runner.py:1] Model loading took 26.4738 GiB and 13.178609 seconds\n"
+        "(EngineCore_DP0 pid=7) [Stage-0] INFO 03-12 08:22:20 [gpu_worker.py:1] Available KV cache memory: -3.40 GiB\n"
+        f"(EngineCore_DP0 pid=7) [Stage-0] ERROR 03-12 08:22:28 [core.py:1] {refusal}\n"
+    )
+    told = remedies(diagnose({"container.log": log}))
+    assert "isolate_gpu" in told
+    assert not {"free_gpu_process", "application:fix"} & set(told)

@@ -367,3 +367,19 @@ def test_graphs_that_were_captured_for_a_trial_before_the_cache_was_sized_are_no
     sized = "INFO 10-02 10:00:34 [gpu_worker.py:640] Available KV cache memory: 8.67 GiB"
     found = incident(*(f"(EngineCore pid=7) {line}" for line in (trial, sized, *behind)))
     assert found.reached is reached
+
+
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        ("(EngineCore_DP0 pid=7) [Stage-0]", "(EngineCore_DP0 pid=8) [Stage-1]"),
+        ("(StageEngineCoreProc pid=7)", "(StageEngineCoreProc pid=8)"),
+        ("(Worker pid=7) [Stage-0]", "[Stage-1]"),
+    ],
+)
+def test_another_stage_of_one_server_is_no_earlier_engine_and_its_numbers_are_not_the_failing_ones(mine: str, other: str) -> None:
+    loaded = f"{other} INFO 03-12 08:22:28 [diffusion_model_runner.py:133] Model loading took 26.4738 GiB and 13.178609 seconds"
+    found = incident(loaded, f"{mine} ERROR 03-12 08:22:30 [core.py:1] {OOM}", f"{other} INFO 03-12 08:22:31 [gpu_worker.py:640] Available KV cache memory: 8.67 GiB")
+    assert [event.id for event in found.other_stages] == ["vllm.ledger.weights", "vllm.ledger.available"]
+    assert not {event.id for event in found.own} & {"vllm.ledger.weights", "vllm.ledger.available"}
+    assert found.attempts == 1

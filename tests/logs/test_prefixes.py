@@ -17,6 +17,8 @@ MESSAGE = "Available KV cache memory: 10.58 GiB"
         (f"(Worker_DP0_PP0_TP3_EP3 pid=9) INFO 04-21 02:30:02 [gpu_worker.py:1395] {MESSAGE}", "Worker_DP0_PP0_TP3_EP3", 9, 3),
         (f"\x1b[1;36m(EngineCore_DP0 pid=12)\x1b[0;0m INFO 04-21 02:30:02 [gpu_worker.py:1] {MESSAGE}", "EngineCore_DP0", 12, None),
         (f"(RayWorkerWrapper pid=55, ip=192.0.2.4) INFO 04-21 02:30:02 gpu_worker.py:1] {MESSAGE}", "RayWorkerWrapper", 55, None),
+        (f"[Stage-1] INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "Stage-1", None, None),
+        (f"(Worker pid=9) [Stage-0] INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "Worker/Stage-0", 9, None),
         (f"[rank2]: {MESSAGE}", "", None, 2),
         (f"2025-07-29T12:19:19.333973773+07:00 stdout F INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "", None, None),
         (f"2026-04-19 12:18:36.268 | INFO 04-09 08:52:40 [a.py:98] {MESSAGE}", "", None, None),
