@@ -188,7 +188,10 @@ def by_hand(workload: Workload, effect: str) -> Elsewhere:
 
 def observe(remediation: Remediation, reader: ClusterReader) -> Rollout:
     """One look at the update. An undo is done when its update has ended, whether or not what was there before can live."""
-    body = reader.get(VERSION, ENDPOINT, "", remediation.object.name)
+    return _look(remediation, reader.get(VERSION, ENDPOINT, "", remediation.object.name))
+
+
+def _look(remediation: Remediation, body: Json) -> Rollout:
     status = body["status"]
     entities, update = status["entities"], str(status["state"].get("config_update", ""))
     ready = sum(1 for one in entities if one["state"].get("deployment") == "DEPLOYMENT_READY")
@@ -206,10 +209,21 @@ def _said(entities: Sequence[Mapping[str, Any]]) -> str:
 
 
 def life(remediation: Remediation, reader: ClusterReader) -> tuple[Life, ...]:
-    """Whether the endpoint still serves, for watching it after it was verified."""
-    look = observe(remediation, reader)
-    failed = look.ready < look.wanted or not look.done
-    return (Life(remediation.object.name, remediation.object.uid, 0, look.detail if failed else "", failed),)
+    """Whether the endpoint still serves, for watching it after it was verified. A later update is somebody else's: while it is under way, and when it has
+    failed, what the platform says of the endpoint as a whole counts."""
+    body = reader.get(VERSION, ENDPOINT, "", remediation.object.name)
+    if _is_later(body):
+        failed, detail = body["status"]["state"].get("ready") != SERVES, _said(body["status"]["entities"])
+    else:
+        look = _look(remediation, body)
+        failed, detail = look.ready < look.wanted or not look.done, look.detail
+    return (Life(remediation.object.name, remediation.object.uid, 0, detail if failed else "", failed),)
+
+
+def _is_later(body: Json) -> bool:
+    """Whether the newest configuration is not the one that bears the newest mark: each mark names the version that it made."""
+    versions = [str(one.get("mark") or "").partition(":")[0] for one in body["status"]["entities"]]
+    return int(body["metadata"].get("generation") or 0) > max((int(one) for one in versions if one.isdecimal()), default=0)
 
 
 def judge(remediation: Remediation, before: Diagnosis | None, after: Diagnosis | None, rollout: Rollout, now: datetime) -> Outcome:

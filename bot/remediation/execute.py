@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from bot.errors import Conflict, NotFound, Temporary
+from bot.errors import Conflict, NotFound, Rejected, Temporary
 from bot.model import Difference, ObjectRef, Remediation, Step, StepKind, Written
 from bot.ports import ClusterWriter, Json
+from bot.remediation import standing
 from bot.remediation.assemble import ANNOTATION, PLACEHOLDER
-from bot.remediation.bound import OPERATION, Changed, compare, compare_beside
+from bot.remediation.bound import OPERATION, Changed, compare, compare_beside, difference
 from bot.remediation.pointer import MISSING, get, join, under
 from bot.remediation.workload import SUPPORTED, is_terminating, metadata, observed
 
@@ -25,7 +26,8 @@ LONGEST = 64  # characters of a UID or a resourceVersion that are kept
 def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
     """Sends every step as a server-side dry run. Raises Changed, Conflict, Rejected, Forbidden, NotFound, Temporary.
 
-    A step that waits for the rollout is not tried: it is made for the object as the first step leaves it.
+    What comes back must be what was shown: admission may also change a patch, in silence. A step that waits for the rollout is not tried: it is made for
+    the object as the first step leaves it.
     """
     _same_cluster(remediation, writer)
     for step in remediation.steps:
@@ -38,7 +40,7 @@ def dry_run(remediation: Remediation, writer: ClusterWriter) -> None:
         elif step.kind in (StepKind.CREATE, StepKind.DELETE):
             _cron_job(remediation, step, "dry-run", writer, dry=True)
         elif not step.after_rollout:
-            _patch(remediation, step, "dry-run", writer, dry=True)
+            _refuse_altered(step, _patch(remediation, step, "dry-run", writer, dry=True)[0], writer.name)
 
 
 def execute_step(remediation: Remediation, index: int, operation_id: str, writer: ClusterWriter, *, sleep: Callable[[float], None] = time.sleep) -> Written:
@@ -108,6 +110,14 @@ def _patch(remediation: Remediation, step: Step, operation_id: str, writer: Clus
             if attempt == TRIES:
                 raise
     raise AssertionError("the last try either gave the object or raised")
+
+
+def _refuse_altered(step: Step, came_back: Json, cluster: str) -> None:
+    """Raises Rejected where the cluster would write something else than the step says: a mutating webhook or policy that has its own mind."""
+    for pointer, value in standing.values(step).items():
+        if get(came_back, pointer) != value:
+            now = difference(pointer, value, came_back).now
+            raise Rejected(f"{cluster}: admission changes the patch: at {pointer} it would write {'nothing' if now is None else now}, and not what is shown")
 
 
 def _changed(remediation: Remediation, step: Step, live: Json) -> tuple[Difference, ...]:

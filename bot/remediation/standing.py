@@ -47,11 +47,16 @@ def _written(operation: Operation) -> dict[ObjectRef, dict[str, Any]]:
     for step in operation.remediation.steps[: operation.next_step]:
         if step.kind is StepKind.PATCH:
             mine = wrote.setdefault(step.object, {})
-            for pointer, value in _values(step):
-                mine[pointer] = value
+            mine |= _values(step)
             for pointer in _moved(step, mine):
                 del mine[pointer]
     return wrote
+
+
+def values(step: Step) -> dict[str, Any]:
+    """Pointer -> value of what one patch leaves there, as far as its own removals do not move it."""
+    wrote = dict(_values(step))
+    return {pointer: value for pointer, value in wrote.items() if pointer not in _moved(step, wrote)}
 
 
 def _values(step: Step) -> Iterator[tuple[str, Any]]:

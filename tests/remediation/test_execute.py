@@ -1,15 +1,17 @@
 """Steps are sent once, only for what was approved, and recognised after a crash."""
 
+import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bot.errors import Conflict, NotFound, Temporary
-from bot.model import Remediation, StepKind, Written
+from bot.errors import Conflict, NotFound, Rejected, Temporary
+from bot.model import ObjectRef, Remediation, StepKind, Written
 from bot.remediation import OPERATION, Changed, differences, dry_run, execute_step
 from tests.remediation.plans import planned, recommendation
-from tests.remediation.shelf import ShelfReader, deployment_shelf, pod, stateful_shelf, target, workload
+from tests.remediation.shelf import ShelfReader, ShelfWriter, deployment_shelf, pod, stateful_shelf, target, workload
 
 
 def fields(manager: str, time: str, *path: str) -> dict[str, Any]:
@@ -208,6 +210,41 @@ def applied(shelf: ShelfReader) -> Remediation:
     remediation = planned(shelf, at=target("StatefulSet"))
     execute_step(remediation, 0, "op-1", shelf.writer())
     return remediation
+
+
+class Mutating:
+    """A cluster whose admission has the last word: it changes what comes back of each patch."""
+
+    def __init__(self, writer: ShelfWriter, change: Callable[[dict[str, Any]], object]) -> None:
+        self._writer, self._change = writer, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def patch(self, ref: ObjectRef, operations: Any, *, dry_run: bool) -> Any:
+        body = copy.deepcopy(self._writer.patch(ref, operations, dry_run=dry_run))
+        self._change(body["spec"]["template"]["spec"]["containers"][0])
+        return body
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda container: container["args"].__setitem__(1, "--max-model-len=8192"), "args/1 it would write --max-model-len=8192, and not what is shown"),
+        (lambda container: container.pop("args"), "args/1 it would write nothing"),
+        (lambda container: container["args"].__setitem__(1, "--api-key=hf_" + "Zx81kQp0" * 4), "args/1 it would write "),
+    ],
+)
+def test_a_dry_run_that_comes_back_otherwise_than_it_was_shown_is_refused(change: Callable[[dict[str, Any]], object], says: str) -> None:
+    shelf = deployment_shelf()
+    with pytest.raises(Rejected, match=says) as refused:
+        dry_run(planned(shelf), Mutating(shelf.writer(), change))
+    assert "Zx81" not in str(refused.value)
+
+
+def test_a_dry_run_of_which_something_else_was_filled_in_passes() -> None:
+    shelf = deployment_shelf()
+    dry_run(planned(shelf), Mutating(shelf.writer(), lambda container: container.update(terminationMessagePath="/dev/termination-log")))
 
 
 def test_the_not_ready_pod_is_deleted_once_even_when_asked_twice() -> None:

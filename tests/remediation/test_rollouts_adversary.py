@@ -99,6 +99,40 @@ def test_admission_that_passes_the_dry_run_and_refuses_the_patch_is_told_in_its_
     assert guarded.body("Deployment")["spec"] == before
 
 
+@pytest.fixture
+def mutated(place: Place) -> Iterator[Place]:
+    """Admission puts the old length back into each update, in silence. Only the real control plane has admission policies."""
+    if not isinstance(place.cluster, RealCluster):
+        pytest.skip("the simulated cluster has no admission policies")
+    client, where, name = real_cluster().client, "/apis/admissionregistration.k8s.io/v1", f"keeps-{place.namespace}"
+    back = '[JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/args/1", value: "--max-model-len=131072"}]'
+    policy = {
+        "apiVersion": POLICY["apiVersion"], "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never", "matchConstraints": POLICY["spec"]["matchConstraints"],
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": back}}],
+        },
+    }  # fmt: skip
+    there = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}}
+    binding = {"apiVersion": POLICY["apiVersion"], "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": {"policyName": name, "matchResources": there}}
+    made(client.post(f"{where}/mutatingadmissionpolicies", json=policy))
+    made(client.post(f"{where}/mutatingadmissionpolicybindings", json=binding))
+    yield place
+    for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
+        made(client.request("DELETE", f"{where}/{kind}/{name}"))
+
+
+def test_admission_that_would_change_the_patch_in_silence_is_found_by_the_dry_run(mutated: Place) -> None:
+    remediation = mutated.planned(recommendation(), mutated.crash_looping("Deployment", script=CRASHES))
+    before = mutated.body("Deployment")["spec"]
+    end = time.monotonic() + 20  # a new policy is taken up within moments
+    with pytest.raises(Rejected, match=r"admission changes the patch: at /spec/template/spec/containers/0/args/1 it would write --max-model-len=131072"):
+        while time.monotonic() < end:
+            dry_run(remediation, mutated.writer)
+            time.sleep(0.3)
+    assert mutated.body("Deployment")["spec"] == before
+
+
 def until_guarded(place: Place) -> None:
     """A new policy is taken up within moments."""
     where, end = f"/apis/apps/v1/namespaces/{place.namespace}/deployments/chat", time.monotonic() + 20

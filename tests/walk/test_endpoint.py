@@ -153,6 +153,30 @@ def test_an_endpoint_that_stops_serving_after_it_was_verified_is_no_success(tmp_
     assert case.state is State.VERIFICATION_FAILED
 
 
+def verified(stage: EndpointStage) -> Case:
+    case = stage.click(WEI, stage.click(JO, stage.ask(), "apply"), "approve")
+    for _ in range(3):
+        case = stage.later(case, seconds=31)
+    assert case.state is State.VERIFIED
+    return case
+
+
+@pytest.mark.parametrize("wrong", ["", "the new version does not load"])
+def test_a_colleagues_later_update_is_no_failure_of_ours_while_the_endpoint_serves(tmp_path: Path, fake: FakeDatabricks, wrong: str) -> None:
+    stage = EndpointStage(tmp_path, fake)
+    case = verified(stage)
+    assert stage.there.config is not None
+    stage.there.settles, stage.there.fits = 2, lambda _config: wrong
+    stage.there.begin({"served_entities": [{**stage.there.puts[0]["served_entities"][0], "entity_version": "2"}]})
+    for _ in range(4):
+        case = stage.later(case, seconds=31)
+    assert (case.state, case.operation and case.operation.aftermath) == (State.VERIFIED, None)
+    stage.there.config = None  # then it serves no more
+    for _ in range(2):
+        case = stage.later(case, seconds=31)
+    assert case.state is State.VERIFICATION_FAILED
+
+
 def test_a_fine_endpoint_is_called_healthy(tmp_path: Path) -> None:
     with FakeDatabricks(Endpoint("chat", serving(entity()))) as fake:
         case = EndpointStage(tmp_path, fake).ask()
