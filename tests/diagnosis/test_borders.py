@@ -164,3 +164,21 @@ def test_a_broken_connection_alone_leaves_open_whether_the_peer_died() -> None:
 @pytest.mark.parametrize("after", ["", "Loading safetensors checkpoint shards:  10% Completed | 1/10 [00:02<00:18,  2.00s/it]\n"])
 def test_an_error_that_the_server_goes_on_from_is_not_the_cause_where_the_log_just_stops(line: str, after: str) -> None:
     assert diagnose({"container.log": line + after}).cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "words"),
+    [
+        ("Subprocess scheduler_0 (pid=118) crashed with exit code -9. Triggering SIGQUIT for cleanup...", "unknown", "SIGKILL"),
+        ("Child process unexpectedly failed with exitcode=9. pid=118", "unknown", "SIGKILL"),
+        ("Subprocess scheduler_0 (pid=118) crashed with exit code -11. Triggering SIGQUIT for cleanup...", "segfault", "SIGSEGV"),
+        ("Child process unexpectedly failed with exitcode=256. pid=118", "unknown", "an error that it prints"),
+        ("Received sigquit from a child process. It usually means the child failed.", "unknown", "an error that it prints"),
+    ],
+)
+def test_how_a_child_of_sglang_ended_is_read_from_the_code_that_its_parent_saw(line: str, cause: str, words: str) -> None:
+    found = diagnose({"container.log": f"[2026-03-01 02:01:26] {line}\n"})
+    assert found.cause == cause
+    assert words in found.summary.en
+    error = "[2026-03-01 02:01:25 TP0] Scheduler hit an exception: Traceback (most recent call last):\nValueError: unknown backend\n\n"
+    assert diagnose({"container.log": f"{error}[2026-03-01 02:01:26] {line}\n"}).cause == "application_error"
