@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from bot.errors import Conflict, Rejected, Temporary
-from bot.model import ObjectRef
+from bot.model import ObjectRef, Remediation
 from bot.remediation import Changed, dry_run, execute_step, observe, plan_undo
 from bot.remediation.standing import standing
 from bot.remediation.workload import condition, is_ready
@@ -122,14 +122,19 @@ def mutated(place: Place) -> Iterator[Place]:
         made(client.request("DELETE", f"{where}/{kind}/{name}"))
 
 
+def tried_for_a_while(remediation: Remediation, place: Place) -> None:
+    """A new policy is taken up within moments."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        dry_run(remediation, place.writer)
+        time.sleep(0.3)
+
+
 def test_admission_that_would_change_the_patch_in_silence_is_found_by_the_dry_run(mutated: Place) -> None:
     remediation = mutated.planned(recommendation(), mutated.crash_looping("Deployment", script=CRASHES))
     before = mutated.body("Deployment")["spec"]
-    end = time.monotonic() + 20  # a new policy is taken up within moments
     with pytest.raises(Rejected, match=r"admission changes the patch: at /spec/template/spec/containers/0/args/1 it would write --max-model-len=131072"):
-        while time.monotonic() < end:
-            dry_run(remediation, mutated.writer)
-            time.sleep(0.3)
+        tried_for_a_while(remediation, mutated)
     assert mutated.body("Deployment")["spec"] == before
 
 
