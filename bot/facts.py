@@ -168,6 +168,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "engine.weights_estimate_bytes": ("int", "weights on one rank, by the billions in the model's name"),
     "budget.others_bytes": ("int", "what this version charges to its own budget though others hold it"),
     "budget.rank_spread_bytes": ("int", "how much less the shortest rank has for its cache than the one with the most"),
+    "budget.cache_tokens": ("int", "tokens that the counted blocks of an old (V0) engine hold"),
+    "budget.cache_tokens_missing": ("int", "tokens by which max_model_len is more: such an engine refuses to start"),
     "budget.available_negative": ("bool", "what is left for the cache is below zero"),
     # -- the pod (bot/evidence/pod_json.py)
     "pod.looked": ("bool", "the pod itself was read"),

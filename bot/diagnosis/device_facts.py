@@ -245,6 +245,9 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
     if available is not None:
         derived.add("budget.available_bytes", available, "vllm.ledger.available")
         derived.add("budget.available_negative", available < 0)
+    if ledger.kv_tokens and ledger.max_model_len and derived.has("vllm.ledger.blocks"):
+        derived.add("budget.cache_tokens", ledger.kv_tokens, "vllm.ledger.blocks")
+        derived.add("budget.cache_tokens_missing", max(0, ledger.max_model_len - ledger.kv_tokens), "vllm.ledger.blocks")
     reached = available is not None and total is not None and utilization is not None and available + (_HIGHEST - utilization) * total > _SMALLEST_CACHE
     derived.add("budget.raise_reaches", reached, "vllm.ledger.available")
     if asked is None and total and utilization:

@@ -25,6 +25,8 @@ SAYS: dict[str, Text] = {
     "alloc.unallocated_over_requested": Text("What PyTorch held unused is {value} times what was asked for.", "PyTorch 预留而未用的显存是申请量的 {value} 倍。"),
     "args.": Text("As the server was started.", "服务的启动参数。"),
     "budget.available_bytes": Text("{value} are left for the cache.", "留给 KV 缓存的为 {value}。"),
+    "budget.cache_tokens": Text("The counted blocks hold {value} tokens.", "统计出的缓存块可容纳 {value} 个 token。"),
+    "budget.cache_tokens_missing": Text("The longest request has {value} tokens more than the cache.", "最长的请求比缓存多 {value} 个 token。"),
     "budget.estimate_bytes": Text("{value} are set aside for CUDA graphs.", "为 CUDA graph 预留了 {value}。"),
     "budget.held_bytes": Text("{value} were in use on the card before the server asked.", "服务申请之前，卡上已占用 {value}。"),
     "budget.missing_share": Text("The refused request lacks {value} of the card.", "被拒绝的申请还缺整卡的 {value}。"),

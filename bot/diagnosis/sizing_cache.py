@@ -73,6 +73,8 @@ def _longest(ledger: Ledger, engine: EngineFacts) -> int | None:
     """Tokens of the longest request that fits, by the server's word or by arithmetic; None when neither is to be had."""
     if ledger.estimated_max_len and (ledger.failed in SHORT or "estimated_max_len" not in ledger.derived):
         return ledger.estimated_max_len
+    if ledger.failed is None and ledger.kv_blocks and "kv_blocks" not in ledger.derived and (ledger.kv_tokens or 0) < (ledger.max_model_len or 0):
+        return ledger.kv_tokens  # an old engine counted its blocks; its refusal itself is cut off
     each = each_token(ledger, engine)
     if each and length_is_linear(ledger, engine) and ledger.available_kv_bytes and ledger.available_kv_bytes > 0 and ledger.failed in SHORT:
         return int((ledger.available_kv_bytes - 0.005 * GIB) / each)
