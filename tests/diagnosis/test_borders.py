@@ -27,6 +27,8 @@ def remedies(found: Diagnosis) -> list[str]:
         ("safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge", "cut short"),
         ("SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull })", "disk is full"),
         ("RuntimeError: Error building extension 'sampling'", "compiled"),
+        ("NotImplementedError: No compiled cutlass_scaled_mm for a compute capability less than CUDA device capability: 120", "no code for this card"),
+        ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "no code for this card"),
     ],
 )
 def test_what_a_start_could_not_get_is_called_by_its_own_name(line: str, words: str) -> None:
@@ -107,7 +109,8 @@ def test_an_engine_that_ended_with_a_code_of_its_own_printed_why() -> None:
     raised, gone = (diagnose({"container.log": line.format(code)}) for code in ("1", "{}"))
     assert (raised.cause, gone.cause) == ("unknown", "unknown")
     assert "code 1" in raised.summary.en
-    assert "without printing" not in raised.summary.en
+    assert "signal" not in raised.summary.en
+    assert "printed above" in gone.summary.en
 
 
 def test_a_replica_that_serve_gave_up_is_not_healthy_for_what_others_print() -> None:
