@@ -276,6 +276,10 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.beside_error": ("bool", "the kill could only be matched by a program's name, and the log explains its end without one"),
     "kernel.memory_failure": ("text", "a program was ended since a page of its memory is broken"),
     "kernel.hardware_error": ("text", "an error of processor or memory"),
+    "kernel.pids_refused": ("text", "the control group whose limit of processes a fork met"),
+    "kernel.pids_refused_here": ("bool", "that group is the incident's, or there is no pod to compare with"),
+    "kernel.invalid_opcode": ("text", "a program met an instruction that the processor does not know"),
+    "kernel.amd_fault": ("text", "a fault of an AMD card, in its driver's words"),
     "kernel.hung_task": ("text", "a process hung"),
     "kernel.nvswitch": ("text", "a fault of the NVLink switch"),
     # -- events (bot/diagnosis/host_events.py)

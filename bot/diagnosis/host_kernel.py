@@ -37,7 +37,7 @@ def derive(facts: Facts) -> Facts:
     if chosen is not None:
         found += _facts(chosen, match, facts)
     found.append(Fact("kernel.other_kills", len(kills) - (1 if own else 0), kills[-1].place("scope") if kills else None))
-    found += _xid(facts)
+    found += _xid(facts) + _pids(facts)
     return facts.with_facts(found)
 
 
@@ -246,6 +246,19 @@ def _of_this_run(xid: Record, container: Record, facts: Facts) -> bool:
     if started is None or moment is None:
         return True
     return moment >= started - (DAY if xid.text("meaning") in ("hardware", "capacity") else FAR)
+
+
+def _pids(facts: Facts) -> list[Fact]:
+    """Whether the limit of processes that a fork met is the incident's own; without a pod to compare with, it is taken for it."""
+    refused = facts.fact("kernel.pids_refused")
+    if refused is None:
+        return []
+    containers = records(facts, "pod.container")
+    chosen = choose(facts, containers) if containers else Record(0)
+    uid = text(facts, "pod.uid")
+    ours = {chosen.text("id"), chosen.text("ended_id"), uid, uid.replace("-", "_")} - {""}
+    path = str(refused.value)
+    return [Fact("kernel.pids_refused_here", not ours or any(name in path for name in ours), refused.place)]
 
 
 def _xid(facts: Facts) -> list[Fact]:

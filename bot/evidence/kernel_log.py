@@ -28,6 +28,7 @@ _ANCHORS = (
     b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
     b"SysRq", b"systemd-oomd", b"earlyoom[", b"OOMController", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
     b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"swap: usage",
+    b"fork rejected by pids", b"trap invalid opcode", b"amdgpu",
 )  # fmt: skip
 _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)
 _PREFIX = re.compile(
@@ -42,23 +43,26 @@ _WHERE_IT_RAN = re.compile(r",nodemask=[^\s]{0,400}?,mems_allowed=[\d,-]{0,80}(?
 _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 
 _SIGNS = (  # other things a kernel log can prove, each by its first line
-    ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap)")),
+    ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap (?!invalid opcode|divide error))")),
+    ("invalid_opcode", re.compile(r"traps: (\S{1,64}?)\[\d+\] trap invalid opcode")),
     ("segfault_in", re.compile(r"(?:segfault at|general protection|trap \w).{0,200}? in ([\w.+-]{1,80})\[")),
     ("unit_oom_kill", re.compile(r"(\S{1,200}\.(?:scope|service)): (?:A process of this unit has been killed by the OOM killer|Failed with result 'oom-kill')")),
     ("driver_mismatch", re.compile(r"NVRM: API mismatch: (.{1,200})")),
     ("gpu_lost", re.compile(r"GPU has fallen off the bus|fallen off the bus and is not responding|GPU is lost|NVRM: GPU (\S+): GPU has fallen")),
-    ("nvrm_error", re.compile(r"NVRM: (RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),
+    ("nvrm_error", re.compile(r"NVRM: (?:GPU \S{1,20}: )?(RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),
     ("driver_no_memory", re.compile(r"NVRM: .{0,120}Out of memory (\[NV_ERR_NO_MEMORY\].{0,100})")),
     ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
     ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
     ("memory_failure", re.compile(r"([Mm]emory failure: \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),
     ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than")),
+    ("pids_refused", re.compile(r"cgroup: fork rejected by pids controller in (\S{1,1000})")),
+    ("amd_fault", re.compile(r"amdgpu.{0,80}(page fault \(src_id.{0,120}|ring \S{1,20} timeout.{0,60}|GPU reset begin.{0,40})")),
     ("sysrq", re.compile(r"sysrq: (?:SysRq : )?(.{1,60})", re.IGNORECASE)),
 )
 
 
 _WORDS = {  # one of them stands in what these patterns find; a hostile line is long, and each pattern would walk over all of it
-    "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
+    "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "invalid_opcode": ("trap invalid",), "amd_fault": ("amdgpu",), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{1,20})[^)]{0,40}\): (\d{1,4}), (?:pid='?(\d{1,10}|<unknown>)'?, )?(?:name=([^,]{1,64}), )?(.{0,200})|Xid(?:CriticalError)?: Xid=(\d{1,4}) on Device=(\S{1,64}?),"
 )
 
+_ACTION = re.compile(r"recovery action changed from .{0,60} to 0x\w{1,8} \((?!None)")  # Xid 154: what the driver asks for since an error before it
 _BEFORE = re.compile(r"caused by previous Xid (\d{1,4})")
 
 # application: the program did something illegal; follower: a consequence of something else; notice: nothing failed; all others: the card or its driver
@@ -36,7 +37,7 @@ class Xid:
         if self.code in FOLLOWER:
             return "follower"
         if self.code in NOTICE:
-            return "notice"
+            return "hardware" if _ACTION.search(self.message) else "notice"
         return "application" if self.code in APPLICATION else "hardware"
 
 

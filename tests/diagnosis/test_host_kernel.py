@@ -153,3 +153,10 @@ def test_helper_taken_for_a_server_that_fills_the_pods_limit_is_not_the_one_at_f
         text = kernel.replace("[1.2]", table + rows.format(pages) + "[1.2]").replace("anon-rss:5kB", f"anon-rss:{pages * 4}kB")
         seen.append(derived(pod([container()], [status(last=terminated(137, "OOMKilled"))]), kernel=text).get("kernel.pod_limit_by_server"))
     assert seen == [True, False]
+
+
+def test_fork_that_another_containers_limit_refused_says_nothing_of_this_one() -> None:
+    line = "[8523.1] cgroup: fork rejected by pids controller in {}\n"
+    seen = [derived(DEAD, kernel=line.format(where)).get("kernel.pids_refused_here") for where in (path(OLD_ID), path("c" * 64, OTHER))]
+    assert seen == [True, False]
+    assert derived(kernel=line.format(path(OLD_ID))).get("kernel.pids_refused_here") is True

@@ -140,3 +140,20 @@ def test_limit_of_all_services_is_not_the_daemons_where_a_container_under_it_was
     group = f"/system.slice/docker-{OLD_ID}.scope"
     line = f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice,task_memcg={group},task=python3,pid=911,uid=0"
     assert kills_in(line)["kernel.kill.0.level"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1474)", "nvrm_error", "RmInitAdapter failed! (0x26:0x56:1474)"),
+        ("NVRM: RmInitAdapter failed! (0x26:0xffff:1133)", "nvrm_error", "RmInitAdapter failed! (0x26:0xffff:1133)"),
+        ("traps: python3[4421] trap invalid opcode ip:7f1c2a3b4c5d sp:7ffd1 error:0 in libtorch_cpu.so[7f1c2a000000+134000]", "invalid_opcode", "python3"),
+        ("cgroup: fork rejected by pids controller in /system.slice/docker-1f0c.scope", "pids_refused", "/system.slice/docker-1f0c.scope"),
+        ("amdgpu 0000:c1:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3 pasid:32779)", "amd_fault", "page fault (src_id:0 ring:24 vmid:3 pasid:32779)"),
+        ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=11, emitted seq=13", "amd_fault", "ring gfx_0.0.0 timeout, signaled seq=11, emitted seq=13"),
+    ],
+)
+def test_other_things_that_a_kernel_log_proves_are_read(line: str, name: str, value: str) -> None:
+    found = {fact.name: fact.value for fact in read(f"[ 8523.347322] {line}\n".encode(), "kernel.log").facts}
+    assert found.get(f"kernel.{name}") == value
+    assert "kernel.segfault" not in found

@@ -43,3 +43,9 @@ def test_own_line_of_a_fault_is_kept_where_clean_ups_name_it_again() -> None:
     own = "NVRM: Xid (PCI:0000:66:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 11"
     after = "NVRM: Xid (PCI:0000:66:00): 45, pid=18, name=python3, Ch 00000001 caused by previous Xid 145"
     assert [(xid.line, xid.code) for xid in xids([(1, own), (2, after)])] == [(1, 145)]
+
+
+def test_what_the_driver_asks_for_after_an_error_is_a_fault_and_the_all_clear_is_none() -> None:
+    asks = "NVRM: Xid (PCI:0000:66:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
+    clear = "NVRM: Xid (PCI:0000:67:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    assert codes(asks, clear) == [(154, "hardware"), (154, "notice")]
