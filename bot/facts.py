@@ -261,6 +261,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.driver_no_memory": ("text", "the NVIDIA driver found no memory for itself or for a program"),
     "kernel.nvrm_error": ("text", "error of the NVIDIA driver"),
     "kernel.unit_oom_kill": ("text", "a unit of which systemd says that a process of it was killed for memory"),
+    "job.out_of_memory": ("bool", "the batch system says that a job ended at its memory limit"),
     "unit.killed": ("bool", "the main process of a unit was ended by SIGKILL, and systemd does not say that it was for memory"),
     "unit.ended": ("text", "when a unit failed, as systemd prints it"),
     "unit.stop_timed_out": ("bool", "systemd ended a unit by force, since it did not stop in time"),

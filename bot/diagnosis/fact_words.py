@@ -173,6 +173,7 @@ SAYS: dict[str, Text] = {
     "gpus.stranger_names": Text("A process on the card that is not this server's.", "卡上不属于本服务的进程。"),
     "gpus.strangers_bytes": Text("Processes that are not this server's hold {value}.", "不属于本服务的进程占用 {value}。"),
     "gpus.use_growth_bytes": Text("The use of a card grew by {value}, look after look.", "一张卡的用量逐次增长，共 {value}。"),
+    "job.out_of_memory": Text("The batch system says that the job ended at its memory limit.", "批处理系统称该作业因达到内存上限而结束。"),
     "kernel.ancestor": Text("It is the limit of all pods together.", "这是所有 Pod 合计的限制。"),
     "kernel.by": Text("Who ended it: {value}.", "终止者：{value}。"),
     "kernel.cache_share": Text("{value} of the limit was file cache.", "限制的 {value} 是文件缓存。"),

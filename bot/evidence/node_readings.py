@@ -35,6 +35,7 @@ _FILES = {
     "memory.current": "current", "memory.usage_in_bytes": "current", "memory.peak": "peak", "memory.max_usage_in_bytes": "peak",
     "memory.max": "limit", "memory.limit_in_bytes": "limit", "memory.high": "high", "memory.failcnt": "failcnt", "pids.current": "pids_current", "pids.max": "pids_limit",
 }  # fmt: skip
+_JOB = re.compile(r"\bOUT_OF_ME(?:\+|MORY\b)")
 _COUNTS = frozenset(("memory.failcnt", "pids.current", "pids.max"))
 _TEGRA = re.compile(r"\bRAM (\d{1,9})/(\d{1,9})([kM])B \(lfb \d{1,9}x\d{1,9}[kM]B\)(?: SWAP (\d{1,9})/(\d{1,9})([kM])B)?")
 _SHM = "/dev/" + "shm"  # a mount point that is reported; nothing is written there
@@ -291,7 +292,7 @@ def _sadf(section: Section, emit: Emit) -> None:
 
 
 def _docker(section: Section, emit: Emit) -> None:
-    """`docker ps -a`, `docker stats`, systemd's verdicts."""
+    """`docker ps -a`, `docker stats`, verdicts of systemd and of Slurm (sacct, seff, scontrol)."""
     for line in section.lines:
         exited = re.search(r"\bExited \((\d{1,3})\)", line.text)
         if exited:
@@ -312,6 +313,8 @@ def _docker(section: Section, emit: Emit) -> None:
             emit("unit.killed", True, line)
         if re.search(r"State 'stop-(?:sigterm|watchdog|sigabrt)' timed out\. Killing", line.text):
             emit("unit.stop_timed_out", True, line)
+        if _JOB.search(line.text):
+            emit("job.out_of_memory", True, line)
         shm = re.search(r'"ShmSize"\s*:\s*(\d{1,15})', line.text)
         if shm:
             emit("shm.size_bytes", int(shm[1]), line)

@@ -232,3 +232,35 @@ def test_an_address_is_blamed_only_where_a_node_is_asked_for_by_its_address(aske
 def test_a_ray_session_on_a_full_disk_is_told_from_one_on_a_nearly_full_disk(left: str, cause: str) -> None:
     line = f"(raylet) file_system_monitor.cc:111: /tmp/ray/session_x is over 95% full, available space: {left}. Object creation will fail if spilling is required.\n"
     assert diagnose({"container.log": line}).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("subprocess.CalledProcessError: Command '['python3', '-m', 'torch.distributed.run', 'train.py']' died with <Signals.SIGKILL: 9>.", "unknown"),
+        ("subprocess.CalledProcessError: Command 'vllm serve m' returned non-zero exit status 137.", "unknown"),
+        ("subprocess.CalledProcessError: Command 'vllm serve m' returned non-zero exit status 1.", "application_error"),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL", "unknown"),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGSEGV", "segfault"),
+        ("RuntimeError: DataLoader worker (pid(s) 612, 613) exited unexpectedly", "unknown"),
+        ("[2026-02-03 11:00:02,112] [ERROR] [launch.py:325:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py'] exits with return code = -9", "unknown"),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n=====\ntrain.py FAILED\n-----\n  exitcode  : -9 (pid: 4711)", "unknown"),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n=====\ntrain.py FAILED\n-----\n  exitcode  : -11 (pid: 4711)", "segfault"),
+        ("srun: error: gpu-17: task 3: Killed", "unknown"),
+        ("srun: error: gpu-17: task 0: Out Of Memory", "container_memory_limit"),
+    ],
+)
+def test_the_word_of_a_launcher_is_no_error_of_its_own(line: str, cause: str) -> None:
+    found = diagnose({"container.log": line + "\n"})
+    assert found.cause == cause
+    assert "Nothing points to memory" not in found.summary.en
+
+
+@pytest.mark.parametrize(
+    ("frames", "cause", "certainty"),
+    [("    torch.zeros(shape, dtype=dtype, pin_memory=pin_memory)\n", "node_out_of_memory", "likely"), ("", "gpu_fault", "possible")],
+)
+def test_a_call_that_the_system_refused_is_host_memory_only_where_it_was_being_pinned(frames: str, cause: str, certainty: str) -> None:
+    log = f"Traceback (most recent call last):\n{frames}RuntimeError: CUDA error: OS call failed or operation not supported on this OS\n"
+    found = diagnose({"container.log": log})
+    assert (found.cause, found.certainty.value) == (cause, certainty)
