@@ -9,7 +9,7 @@ from bot.remediation.arguments import End, Spot, locate
 from bot.remediation.bound import is_clean
 from bot.remediation.change import Change, Edit, Elsewhere
 from bot.remediation.engine_options import Option
-from bot.remediation.pointer import MISSING, join
+from bot.remediation.pointer import MISSING, get, join
 from bot.remediation.shell_words import simple_command
 from bot.remediation.workload import Workload
 
@@ -25,7 +25,7 @@ def change(workload: Workload, option: Option, written: str, direction: str) -> 
     if at is None:
         entry = {"name": VARIABLE, "value": _argument(option, written)}
         proof = tuple((f"{path}/{number}/name", one["name"]) for number, one in enumerate(entries))
-        edit = Edit(f"{path}/{len(entries)}", MISSING, entry, proof) if entries else Edit(path, MISSING, [entry])
+        edit = Edit(f"{path}/{len(entries)}", MISSING, entry, proof) if entries else Edit(path, get(workload.body, path), [entry])
         return Change((edit,), (_note(),))
     now = entries[at].get("value")
     new = _with(now, option, written, direction) if isinstance(now, str) and is_clean(now) else None

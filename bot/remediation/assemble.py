@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.errors import Permanent
 from bot.model import Expectation, Remediation, Step, StepKind, Target, Text
 from bot.ports import ClusterReader
 from bot.remediation import notes, starting
@@ -61,9 +62,12 @@ def remediation(
     ]
     if change.undoable and draft.direction == "apply":
         said.append(notes.undo(edits, workload))
+    preview = diff(workload, workload.body, shown, change.beside)
+    if not preview:
+        raise Permanent(f"what would change in {workload.ref} cannot be shown, so it is not offered")
     plan = Remediation(
         id=draft.id, action=draft.action, direction=draft.direction, remedy=draft.remedy, target=draft.target, object=workload.ref, steps=tuple(steps),
-        bound=bind(workload, edits, reader.uid()), diff=diff(workload, workload.body, shown, change.beside), notes=tuple(said), risk=draft.risk, expects=draft.expects,
+        bound=bind(workload, edits, reader.uid()), diff=preview, notes=tuple(said), risk=draft.risk, expects=draft.expects,
         before={edit.pointer: None if edit.before is MISSING else edit.before for edit in kept},
     )  # fmt: skip
     return dataclasses.replace(plan, digest=digest_of(plan))

@@ -61,10 +61,16 @@ def approved_part(template: Any) -> Any:
     if not isinstance(template, Mapping):
         return None
     template = {key: value for key, value in template.items() if key not in COUNTS}
+    if isinstance(own := template.get("annotations"), Mapping):  # KServe's predictor has those of its pods beside their spec
+        template = {key: value for key, value in template.items() if key != "annotations"} | ({"annotations": kept} if (kept := _timeless(own)) else {})
     meta = dict(template.get("metadata") or {})
-    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != RESTARTED_AT}
+    annotations = _timeless(meta.get("annotations") or {})
     rest = {key: value for key, value in meta.items() if key != "annotations" and value is not None}
     return {**template, "metadata": {**rest, "annotations": annotations} if annotations else rest}
+
+
+def _timeless(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in annotations.items() if key != RESTARTED_AT}
 
 
 def _without_times(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from bot.remediation.canonical import RESTARTED_AT
 from bot.remediation.change import Beside
 from bot.remediation.paste import dump
-from bot.remediation.pointer import apply, split
+from bot.remediation.pointer import apply, get, split
 from bot.remediation.workload import Workload
 
 CONTEXT = 1
@@ -30,13 +30,26 @@ def _parts(workload: Workload, before: Mapping[str, Any], after: Mapping[str, An
         where, left, right = f"container {workload.container_name}", _only(old_container, key), _only(new_container, key)
         yield (where, left, right) if key != "env" else (where, _covered(left, right), _covered(right, left))
     yield "pod template", _annotations(old), _timeless(_annotations(old), _annotations(new))
+    shown = {"containers", *(["annotations"] if workload.shape.annotations == f"{workload.shape.pod_spec}/annotations" else [])}
     for key in dict.fromkeys([*old["spec"], *new["spec"]]):
-        if key != "containers":
+        if key not in shown:
             yield "pod template", _only(old["spec"], key), _only(new["spec"], key)
+    yield from _group(workload, before, after)
     top = workload.shape.template.split("/")[2]
     for key in dict.fromkeys([*before["spec"], *after["spec"]]):
         if key != top:
             yield f"{workload.kind}", _only(before["spec"], key), _only(after["spec"], key)
+
+
+def _group(workload: Workload, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """What stands beside a template that is not the only one of the object: a Ray group's number of pods."""
+    above, _, name = workload.shape.template.rpartition("/")
+    old, new = get(before, above), get(after, above)
+    if above.count("/") > 1 and isinstance(old, Mapping) and isinstance(new, Mapping):
+        where = f"group {new['groupName']}" if "groupName" in new else above
+        for key in dict.fromkeys([*old, *new]):
+            if key != name:
+                yield where, _only(old, key), _only(new, key)
 
 
 def _beside(beside: Sequence[Beside]) -> Iterator[tuple[str, Any, Any]]:

@@ -35,7 +35,7 @@ def _string(workload: Workload, option: Option, written: str, obstacle: Obstacle
                                                                 f"--{option.name} 写在 shell 字符串里，值来自 ${variable}。"))  # fmt: skip
     items = list(workload.container[word.list])
     items[word.at] = text
-    name = str(workload.container["name"])
+    name = workload.container_name
     reason = Text(
         f"--{option.name} stands inside a shell string (`{word.list}` of container {name}); the bot does not rewrite shell code. The patch has the new string.",
         f"--{option.name} 写在 shell 字符串里（容器 {name} 的 `{word.list}`）；机器人不改写 shell 代码。下面是改好的字符串。",
@@ -71,7 +71,7 @@ def variable_value(workload: Workload, variable: str, written: str, reason: Text
         if field in source:
             return _keyed(workload, kind, str(source[field].get("name", "")), str(source[field].get("key", variable)), written, reason)
     if entry is not None and not source:
-        return Elsewhere(reason, container_patch(str(container["name"]), {"env": [{"name": variable, "value": written}]}))
+        return Elsewhere(reason, container_patch(workload.container_name, {"env": [{"name": variable, "value": written}]}))
     named = [(one[field].get("name", ""), kind) for one in container.get("envFrom") or [] for field, kind in _ENV_FROM if field in one]
     if entry is None and len(named) == 1:
         return _keyed(workload, named[0][1], str(named[0][0]), variable, written, reason)

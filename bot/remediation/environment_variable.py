@@ -12,7 +12,7 @@ from bot.model import Text
 from bot.remediation import serving
 from bot.remediation.change import Change, Edit, Elsewhere
 from bot.remediation.elsewhere import variable_value
-from bot.remediation.pointer import MISSING, join
+from bot.remediation.pointer import MISSING, get, join
 from bot.remediation.workload import Workload
 
 NAME = "set_environment_variable"
@@ -43,7 +43,7 @@ def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
     path = workload.container_pointer + join("env")
     at = next((at for at in reversed(range(len(entries))) if entries[at].get("name") == name), None)
     if at is None:
-        return _add(path, entries, name, value, _overrides(workload, name))
+        return _add(path, get(workload.body, path), name, value, _overrides(workload, name))
     entry = entries[at]
     if "valueFrom" in entry:
         reason = Text(f"{name} is not written in the container itself.", f"{name} 不是直接写在容器里的。")
@@ -63,10 +63,10 @@ def _present_name(entries: list[Mapping[str, Any]], variable: str) -> str:
     return newer if newer in names else variable
 
 
-def _add(path: str, entries: list[Mapping[str, Any]], name: str, value: Any, notes: tuple[Text, ...]) -> Change:
+def _add(path: str, entries: Any, name: str, value: Any, notes: tuple[Text, ...]) -> Change:
     entry = {"name": name, "value": str(value)}
-    if not entries:
-        return Change((Edit(path, MISSING, [entry]),), notes)
+    if entries is MISSING or not entries:  # of a custom resource an empty list is kept as it was written
+        return Change((Edit(path, entries, [entry]),), notes)
     # names only: values may be secrets, which have no business in a stored plan
     proof = tuple((f"{path}/{at}/name", one["name"]) for at, one in enumerate(entries))
     return Change((Edit(f"{path}/{len(entries)}", MISSING, entry, proof),), notes)

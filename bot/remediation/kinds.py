@@ -39,9 +39,11 @@ def choices(body: Json, kind: str, labels: Mapping[str, str], container: str) ->
         return [shape_of(kind, MODEL)]
     for pod_spec in KINDS[kind].places(body, labels):
         spec = get(body, pod_spec)
+        if not isinstance(spec, Mapping):  # an LLMInferenceService may leave its whole template to a preset
+            continue
         names = [container, ""] if container else [""]
         index = next((at for name in names if (at := container_index({"spec": {"template": {"spec": spec}}}, name)) is not None), None)
-        if isinstance(spec, Mapping) and index is not None:
+        if index is not None:
             found.append(shape_of(kind, pod_spec + join("containers", index)))
     return found
 

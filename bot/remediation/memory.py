@@ -34,7 +34,7 @@ def change(workload: Workload, field: str, value: Any, direction: str, reader: C
         return against
     forbidden = [*_limit_ranges(workload, size, reader), *_quotas(workload, field, size, now, reader)]
     if forbidden:
-        return Elsewhere(forbidden[0], container_patch(str(workload.container["name"]), {"resources": {field: {"memory": written}}}))
+        return Elsewhere(forbidden[0], container_patch(workload.container_name, {"resources": {field: {"memory": written}}}))
     edits = [put(workload.body, path, written)]
     return Change(tuple(edits), _notes(workload, field, size))
 

@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
-from bot.model import ObjectRef, StepKind, Target
-from bot.remediation import execute_step, observe, plan_undo, pods_there
+from bot.errors import Permanent
+from bot.model import Expectation, ObjectRef, StepKind, Target
+from bot.remediation import differences, dry_run, execute_step, observe, plan, plan_undo, pods_there
+from bot.remediation.assemble import Draft, remediation
 from bot.remediation.bound import FIELD_MANAGER
+from bot.remediation.change import Change, Edit
+from bot.remediation.fetch import fetch
+from bot.remediation.writes import Writes, look
 from tests.remediation.plans import handed_out, new_id, operation, planned, recommendation
-from tests.remediation.shelf import ShelfReader, container, node, pod, workload
+from tests.remediation.shelf import NOW, ShelfReader, container, node, pod, workload
 
 VERSIONS = {"LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "RayService": "ray.io/v1", "RayCluster": "ray.io/v1",
             "InferenceService": "serving.kserve.io/v1beta1", "LLMInferenceService": "serving.kserve.io/v1alpha1", "DaemonSet": "apps/v1"}  # fmt: skip
@@ -167,6 +172,72 @@ def test_the_arguments_behind_a_preset_stand_in_its_variable(env: Any, expected:
     body = custom("LLMInferenceService", {"replicas": 1, "template": {"containers": [server]}})
     plan = planned(shelf(body, LLM, gpus=2), at=at("LLMInferenceService", "main"))
     assert [one["value"] for one in plan.steps[0].patch if one["op"] != "test" and "/env" in one["path"]] == [expected]
+
+
+def test_a_service_that_leaves_its_template_to_a_preset_is_said_to_have_no_container() -> None:
+    body = custom("LLMInferenceService", {"replicas": 1, "model": {"uri": "hf://x"}})
+    with pytest.raises(Permanent, match="has no container 'main' in its pod template"):
+        plan("restart", at("LLMInferenceService", "main"), shelf(body, LLM), now=NOW, new_id=new_id)
+
+
+@pytest.mark.parametrize("remedy", ["order_devices", "cudagraph_estimate"])
+def test_an_empty_list_of_variables_of_a_custom_resource_is_bound_as_it_was_written(remedy: str) -> None:
+    body = custom("RayCluster", ray())
+    body["spec"]["workerGroupSpecs"][1]["template"]["spec"]["containers"][0]["env"] = []
+    here = shelf(body, {"ray.io/cluster": "chat", "ray.io/node-type": "worker", "ray.io/group": "gpu"}, gpus=4)
+    made = planned(here, recommendation(remedy, "set" if remedy == "order_devices" else "disable", None), at("RayCluster"))
+    dry_run(made, here.writer())
+
+
+def test_an_empty_list_of_variables_does_not_keep_the_arguments_behind_a_preset_from_being_set() -> None:
+    server = {"name": "main", "env": [], "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    here = shelf(custom("LLMInferenceService", {"replicas": 1, "template": {"containers": [server]}}), LLM, gpus=2)
+    dry_run(planned(here, at=at("LLMInferenceService", "main")), here.writer())
+
+
+def test_the_model_of_an_inference_service_has_a_name_in_what_is_to_be_pasted() -> None:
+    body = custom("InferenceService", model(command=["sh", "-c", "source env; vllm serve m --max-model-len 131072"]), **RAW)
+    found = handed_out(shelf(body, ISVC, gpus=2), at=at("InferenceService", "kserve-container"))
+    assert "name: kserve-container" in found.paste
+
+
+def restarted(body: dict[str, Any], when: str) -> None:
+    body["spec"]["predictor"].setdefault("annotations", {})["kubectl.kubernetes.io/restartedAt"] = when
+
+
+def test_a_restart_of_an_inference_service_is_shown_once_and_its_strategy_goes_back() -> None:
+    here = shelf(custom("InferenceService", model(), **RAW), ISVC)
+    made = planned(here, "restart", at("InferenceService", "kserve-container"))
+    assert made.diff.count("restartedAt") == 1
+    assert "(when it is applied)" in made.diff
+    execute_step(made, 0, "op-1", here.writer())
+    undo = plan_undo(operation(made), here, new_id=new_id)
+    assert "deploymentStrategy" in undo.diff
+
+
+def test_somebodys_restart_of_an_inference_service_meanwhile_is_no_change() -> None:
+    here = shelf(custom("InferenceService", model(args=["--max-model-len=131072"]), **RAW), ISVC)
+    made = planned(here, at=at("InferenceService", "kserve-container"))
+    here.edit("InferenceService", "chat", lambda body: restarted(body, "2026-11-30T09:59:00Z"))
+    assert differences(made, here) == ()
+
+
+@pytest.mark.parametrize("kind", ["RayCluster", "RayService"])
+def test_another_number_of_pods_of_a_ray_group_is_shown(kind: str) -> None:
+    labels = {"ray.io/cluster": "chat", "ray.io/node-type": "worker", "ray.io/group": "gpu"}
+    body = custom(kind, ray() if kind == "RayCluster" else {"rayClusterConfig": ray()})
+    made = planned(shelf(body, {**labels, **SERVICE}, gpus=4, ready=True), "add_replicas", at(kind))
+    assert made.diff == "@@ group gpu @@\n- replicas: 1\n+ replicas: 2"
+
+
+def test_what_cannot_be_shown_is_not_offered() -> None:
+    body = custom("RayService", {"rayClusterConfig": {**ray(), "rayVersion": "2.50.0"}})
+    here = shelf(body, SERVICE, gpus=4)
+    place = fetch(at("RayService"), here)[0]
+    hidden = Change((Edit("/spec/rayClusterConfig/rayVersion", "2.50.0", "2.51.0"),))
+    draft = Draft("r-1", "restart", "apply", "restart", at("RayService"), "low", Expectation())
+    with pytest.raises(Permanent, match="cannot be shown, so it is not offered"):
+        remediation(draft, place, hidden, Writes(), look(place, here), here)
 
 
 def test_what_the_variable_holds_besides_plain_words_is_left_to_people() -> None:
