@@ -147,7 +147,7 @@ SCENES: dict[str, Scene] = {
     # GPUs
     "fallen off the bus": ({"kernel.log": "[7.0] NVRM: Xid (PCI:0000:a1:00): 79, pid=1, name=python3, GPU has fallen off the bus.\n"}, "gpu_fault", "drain_node"),
     "driver replaced": ({"nvidia-smi.txt": "Failed to initialize NVML: Driver/library version mismatch\n"}, "gpu_fault", "drain_node"),
-    "toolkit cannot hand over the GPU": ({"pod.json": pod([gpu()], [status(state={"waiting": {"reason": "RunContainerError", "message": TOOLKIT}})])}, "gpu_fault", "drain_node"),
+    "toolkit cannot hand over the GPU": ({"pod.json": pod([gpu()], [status(state={"waiting": {"reason": "RunContainerError", "message": TOOLKIT}})])}, "gpu_fault", "driver:change"),
     # Ray
     "Ray's monitor under a pod limit": (
         {"pod.json": pod([container("ray-head", "rayproject/ray:2.9", "4Gi")], [status("ray-head")]), "container.log": "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"},
