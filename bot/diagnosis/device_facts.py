@@ -180,7 +180,7 @@ def _limits(derived: _Derived, ledger: Ledger | None) -> None:
 def _devices(derived: _Derived, ledger: Ledger | None) -> None:
     names = derived.text("gpus.names")
     if derived.flag("named.unified_memory"):
-        derived.add("device.unified_memory", True, "gpus.names")
+        derived.add("device.unified_memory", True, "named.unified_memory")
     elif names:
         derived.add("device.unified_memory", False, "gpus.names")
     if not derived.has("gpus.differ") and derived.has("vllm.unequal_devices"):

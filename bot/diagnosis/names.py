@@ -24,6 +24,7 @@ class Names:
     multimodal: tuple[str, ...] = ()
     experts: tuple[str, ...] = ()
     unified: tuple[str, ...] = ()
+    unified_sizes: tuple[str, ...] = ()  # of a size as "79.25 GiB"
     sizes: tuple[tuple[str, float], ...] = field(default=())
 
     def tells(self, what: str, name: str) -> bool:
@@ -56,7 +57,7 @@ def facts_of(facts: Facts, names: Names) -> list[Fact]:
             found += [Fact(f"named.{what}", True, told.place) for what in ("hybrid", "plain", "multimodal", "experts") if names.tells(what, told.value)]
     cards = facts.fact("gpus.names") or facts.fact("vllm.unequal_devices.devices")
     if cards is None:
-        return found
+        return found + _by_size(facts, names)
     listed = cards.value if isinstance(cards.value, tuple) else str(cards.value).split(",")
     if any(names.tells("unified", card) for card in listed):
         found.append(Fact("named.unified_memory", True, cards.place))
@@ -66,6 +67,14 @@ def facts_of(facts: Facts, names: Names) -> list[Fact]:
     if sizes:
         found += [Fact("named.least_card_bytes", min(sizes), cards.place), Fact("named.most_card_bytes", max(sizes), cards.place)]
     return found
+
+
+def _by_size(facts: Facts, names: Names) -> list[Fact]:
+    """Where nothing names the card: some sizes only boards have whose cards share the machine's memory."""
+    total = facts.fact("alloc.total_bytes")
+    if total is None or not isinstance(total.value, int) or not names.tells("unified_sizes", f"{total.value / GIB:.2f} GiB"):
+        return []
+    return [Fact("named.unified_memory", True, total.place)]
 
 
 def _sizes(cards: Sequence[str], names: Names) -> list[int]:

@@ -264,3 +264,9 @@ def test_a_call_that_the_system_refused_is_host_memory_only_where_it_was_being_p
     log = f"Traceback (most recent call last):\n{frames}RuntimeError: CUDA error: OS call failed or operation not supported on this OS\n"
     found = diagnose({"container.log": log})
     assert (found.cause, found.certainty.value) == (cause, certainty)
+
+
+@pytest.mark.parametrize(("total", "cause"), [("119.63", "gpu_oom"), ("139.80", "other_process_on_gpu")])
+def test_what_the_host_uses_of_a_shared_memory_is_no_other_process_on_the_card(total: str, cause: str) -> None:
+    log = f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 958.00 MiB. GPU 0 has a total capacity of {total} GiB of which 650.45 MiB is free. Including non-PyTorch memory, this process has 43.85 GiB memory in use. Of the allocated memory 41.46 GiB is allocated by PyTorch, and 2.07 GiB is reserved by PyTorch but unallocated.\n"
+    assert diagnose({"container.log": log}).cause == cause

@@ -52,6 +52,12 @@ def test_sizes_of_unequal_cards_come_from_all_names() -> None:
     assert (found.get("named.least_card_bytes"), found.get("named.most_card_bytes")) == (gib(22.0), 80 * 2**30)
 
 
+@pytest.mark.parametrize(("total", "unified"), [(119.63, True), (121.69, True), (139.8, False), (94.97, False)])
+def test_a_size_that_only_boards_with_shared_memory_have_tells_of_them(total: float, unified: bool) -> None:
+    assert ("named.unified_memory" in named(NAMES, alloc__total_bytes=gib(total))) is unified
+    assert "named.unified_memory" not in named(NAMES, alloc__total_bytes=gib(total), gpus__names=("NVIDIA H200",))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
