@@ -9,26 +9,22 @@ person with the key AND the store AND all posted heads could do, this does not f
 """
 
 import fcntl
-import hashlib
-import hmac
 import json
 import logging
 import os
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from bot.errors import BadInput, StoreError
+from bot.audit.check import Problem, problems
+from bot.audit.lines import GENESIS, Head, added, parsed, signature, written
+from bot.errors import StoreError
 from bot.ports import Clock
 
 HEAD_FLAG = "audit_head"
-GENESIS = "0" * 64
 LONGEST_TEXT = 16_000
-FOREIGN = "edited, or written with another key"
 log = logging.getLogger(__name__)
 
 
@@ -38,28 +34,6 @@ class Flags(Protocol):
     def get_flag(self, name: str) -> str | None: ...
 
     def set_flag(self, name: str, value: str | None) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    n: int
-    mac: str
-
-    def __str__(self) -> str:
-        return f"{self.n}:{self.mac}"
-
-    @classmethod
-    def parse(cls, text: str | None) -> "Head | None":
-        number, _, mac = (text or "").partition(":")
-        return cls(int(number), mac) if number.isdigit() and mac else None
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that is not as it was written. `line` counts from 1; 0 is the file as a whole."""
-
-    line: int
-    what: str
 
 
 class AuditTrail:
@@ -76,8 +50,8 @@ class AuditTrail:
         with self._lock, self._locked() as file:
             last = self._end(file)
             entry = {"n": last.n + 1, "at": self._clock.now().isoformat(), "event": cleaned, "prev": last.mac}
-            head = Head(last.n + 1, self._mac(entry))
-            self._tail = (_added(file, _written({**entry, "mac": head.mac})), head)
+            head = Head(last.n + 1, signature(self._key, entry))
+            self._tail = (added(file, written({**entry, "mac": head.mac})), head)
             if self._flags:
                 self._flags.set_flag(HEAD_FLAG, str(head))
         return head
@@ -89,29 +63,14 @@ class AuditTrail:
     def entries(self) -> Iterator[dict[str, Any]]:
         """What can be read, oldest first, whether or not it is sound (`verify` says that)."""
         for _, line in self._lines():
-            entry = _parsed(line)
+            entry = parsed(line)
             if entry is not None:
                 yield entry
 
     def verify(self, posted: Head | None = None) -> list[Problem]:
         """Everything that is wrong, with its place. `posted`: a head from a thread (the start of its mac is enough), which must stand in the trail, too."""
-        problems: list[Problem] = []
-        macs: dict[int, str] = {}
-        last = Head(0, GENESIS)
         size, kept = self._now()
-        for number, line in self._lines(size):
-            entry = _parsed(line)
-            if entry is None:
-                problems.append(Problem(number, "cut short: no end of line" if not line.endswith(b"\n") else "not an entry"))
-                continue
-            problems += [Problem(number, what) for what in self._check(entry, line, last)]
-            last = Head(int(entry["n"]), str(entry["mac"]))
-            macs[last.n] = last.mac
-        for head, whose in ((kept, "kept in the store"), (posted, "that was posted")):
-            problems += self._check_head(head, whose, macs, last)
-        if self._flags and macs and kept is None:
-            problems.append(Problem(0, "the store keeps no head: it is another store, or its head was taken away"))
-        return _in_runs(problems, len(macs))
+        return problems(self._lines(size), self._key, kept, posted, kept_apart=self._flags is not None)
 
     def _now(self) -> tuple[int, Head | None]:
         """How long the file is and the head that is kept, at one moment: a bot that runs may add to both at any other."""
@@ -123,28 +82,6 @@ class AuditTrail:
             return 0, self.head()
         except OSError as wrong:
             raise StoreError(f"{self.path}: {wrong.strerror or 'cannot be read'}") from wrong
-
-    def _check(self, entry: Mapping[str, Any], line: bytes, last: Head) -> Iterator[str]:
-        if not hmac.compare_digest(self._mac(entry).encode(), str(entry["mac"]).encode("utf-8", "backslashreplace")):
-            yield FOREIGN
-        elif _written(entry) != line:  # a key that stands twice, other spaces: who reads the file may see another entry than we do
-            yield "edited: the same entry in other bytes"
-        if entry["n"] != last.n + 1:
-            yield f"entry {entry['n']} follows entry {last.n}: {'entries are missing' if entry['n'] > last.n + 1 else 'entries stand twice or in another order'}"
-        elif entry["prev"] != last.mac:
-            yield "does not follow from the entry before it"
-
-    @staticmethod
-    def _check_head(head: Head | None, whose: str, macs: Mapping[int, str], last: Head) -> list[Problem]:
-        if head is None or macs.get(head.n, "").startswith(head.mac):
-            return []
-        if head.n > last.n:
-            return [Problem(0, f"truncated: it ends at entry {last.n}, but the head {whose} is entry {head.n}")]
-        return [Problem(0, f"rewritten: entry {head.n} is not the one of the head {whose}")]
-
-    def _mac(self, entry: Mapping[str, Any]) -> str:
-        signed = json.dumps([entry["n"], entry["at"], entry["event"], entry["prev"]], ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-        return hmac.new(self._key, signed.encode(), hashlib.sha256).hexdigest()
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -188,7 +125,7 @@ class AuditTrail:
             if not line.endswith(b"\n"):
                 break
             whole += len(line)
-            entry = _parsed(line)
+            entry = parsed(line)
             if entry is not None:
                 last = Head(int(entry["n"]), str(entry["mac"]))
                 held = held or last == known
@@ -213,69 +150,3 @@ class AuditTrail:
             return
         except OSError as wrong:
             raise StoreError(f"{self.path}: {wrong.strerror or 'cannot be read'}") from wrong
-
-
-def _added(file: BinaryIO, line: bytes) -> int:
-    """Adds a line, durable, and gives the size of the file. What could not be written whole (a full disk) is taken off again. Raises OSError."""
-    before, descriptor = file.seek(0, os.SEEK_END), file.fileno()
-    try:
-        written = 0
-        while written < len(line):  # past the buffer of `file`, which would try again when it is closed
-            written += os.pwrite(descriptor, line[written:], before + written)
-        os.fsync(descriptor)
-    except OSError:
-        os.ftruncate(descriptor, before)
-        raise
-    return before + len(line)
-
-
-def _written(entry: Mapping[str, Any]) -> bytes:
-    """An entry as its line."""
-    return json.dumps(entry, ensure_ascii=True, sort_keys=True).encode() + b"\n"
-
-
-def _in_runs(problems: list[Problem], entries: int) -> list[Problem]:
-    """One problem for many lines in a row that have the same: a replaced key would else be told once an entry."""
-    foreign = [problem.line for problem in problems if problem.what == FOREIGN]
-    if entries > 1 and len(foreign) == entries:
-        return [Problem(0, f"none of its {entries} entries fits the key: the key was replaced, or somebody else wrote them"), *(one for one in problems if one.what != FOREIGN)]
-    kept: list[Problem] = []
-    runs = {line for line in foreign if line - 1 in foreign}
-    for problem in problems:
-        if problem.what == FOREIGN and problem.line in runs:
-            continue
-        end = problem.line
-        while problem.what == FOREIGN and end + 1 in runs:
-            end += 1
-        kept.append(Problem(problem.line, f"{FOREIGN} (all to line {end})") if end > problem.line else problem)
-    return kept
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    sound = isinstance(entry, dict) and {"n", "at", "event", "prev", "mac"} <= entry.keys() and type(entry["n"]) is int
-    return entry if sound else None
-
-
-def load_key(path: Path, given: str = "", *, make: bool = True) -> bytes:
-    """The key: `given` by the settings, else the file's, else made there (0600). Raises BadInput."""
-    if given:
-        return given.encode()
-    try:
-        if make and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(secrets.token_hex(32) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        key = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise BadInput(f"{path}: the key of the audit trail cannot be read ({getattr(wrong, 'strerror', None) or 'not text'})") from wrong
-    if len(key) < 32:
-        raise BadInput(f"{path}: the key of the audit trail is shorter than 32 characters")
-    return key.encode()
