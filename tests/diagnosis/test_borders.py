@@ -185,3 +185,13 @@ def test_how_a_child_of_sglang_ended_is_read_from_the_code_that_its_parent_saw(l
     assert words in found.summary.en
     error = "[2026-03-01 02:01:25 TP0] Scheduler hit an exception: Traceback (most recent call last):\nValueError: unknown backend\n\n"
     assert diagnose({"container.log": f"{error}[2026-03-01 02:01:26] {line}\n"}).cause == "application_error"
+
+
+def test_a_crash_during_capture_is_no_lack_of_memory_and_is_avoided_without_graphs() -> None:
+    hint = "INFO 02-27 16:08:51 model_runner.py:760] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running out of memory, consider decreasing `gpu_memory_utilization` or enforcing eager mode.\n"
+    crash = "Fatal Python error: Segmentation fault\n\nStack (most recent call first):\n"
+    capture = '  File "/opt/venv/lib/python3.9/site-packages/vllm/worker/model_runner.py", line 725 in capture_model\n'
+    found = diagnose({"container.log": hint + crash + capture})
+    assert found.cause == "segfault"
+    assert "enforce_eager:enable" in remedies(found)
+    assert "enforce_eager:enable" not in remedies(diagnose({"container.log": crash}))
