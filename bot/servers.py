@@ -81,8 +81,8 @@ def made(document: Mapping[str, Any], name: str) -> Server:
     )
 
 
-def _text(value: Any) -> Text:
-    return Text(value) if isinstance(value, str) else Text(value["en"], value.get("zh", ""))
+def _text(value: Mapping[str, str]) -> Text:
+    return Text(value["en"], value["zh"])
 
 
 def _no_such(name: str) -> Text:

@@ -275,7 +275,12 @@ def _lacks(value: object, path: Path, mistakes: Mistakes) -> None:
     for name, why in value.items() if isinstance(value, dict) else (("", 0),):
         remedy_id(name, (*path, str(name)), mistakes)
         if why is not None:
-            text(why, (*path, str(name)), mistakes)
+            _both(why, (*path, str(name)), mistakes)
+
+
+def _both(value: object, path: Path, mistakes: Mistakes) -> None:
+    if not isinstance(value, dict) or set(value) != {"en", "zh"} or not all(isinstance(part, str) and part for part in value.values()):
+        mistakes.append((path, "must be {en: text, zh: text}"))
 
 
 _OPTION_KEYS: dict[str, Checker] = {
@@ -298,7 +303,7 @@ SERVER_KEYS: dict[str, Checker] = {
     "image": _expression,
     "traces": _expression,
     "options": _keyed(_OPTION_KEYS, ("option", "kind")),
-    "remedies": _keyed({"says": text, "effect": text}, ("says",)),
+    "remedies": _keyed({"says": _both, "effect": _both}, ("says",)),
     "lacks": _lacks,
 }
 

@@ -164,7 +164,10 @@ def change(advice: Recommendation, language: str) -> str:
         return _sentences([_ended(name, language), "" if advice.general else why, effect], language)
     if advice.general or advice.remedy == "application":  # its reason names what to repair: "Correct the application" says less
         return _sentences([why, effect], language)
-    return _sentences([_ended(remedy_names.named(advice.remedy, advice.direction, language), language), why, effect], language)
+    named = remedy_names.named(advice.remedy, advice.direction, language)
+    if advice.option:
+        named = f"{named}（{advice.option}）" if language == "zh" else f"{named} ({advice.option})"
+    return _sentences([_ended(named, language), why, effect], language)
 
 
 def _advice(diagnosis: Diagnosis, language: str) -> str:

@@ -74,12 +74,14 @@ def _fix(page: Page, first: Recommendation | None) -> str:
 
 
 def change(page: Page, recommendation: Recommendation) -> str:
-    """`--max-model-len 131072 -> 57344`, or the remedy in words with its sizes."""
+    """`--max-model-len 131072 -> 57344`, or the remedy in words with its sizes or, where no number is known, with the option of the server that failed."""
     typed, step = knobs.typed(recommendation), knobs.change(recommendation)
     if typed:
         return f"`{kit.escape(typed)}`"
     name = kit.escape(page.remedy(recommendation.remedy, recommendation.direction))
-    return f"{name}: `{kit.escape(step)}`" if step else name
+    if step:
+        return f"{name}: `{kit.escape(step)}`"
+    return f"{name} (`{kit.escape(recommendation.option)}`)" if recommendation.option else name
 
 
 def _apply_buttons(page: Page, most: int) -> list[Block]:

@@ -150,3 +150,60 @@ def test_every_signature_says_it_in_both_languages() -> None:
 
 def test_the_playbooks_stand_beside_the_package() -> None:
     assert (folder() / "README.md").exists()
+
+
+SERVER = """name: Other
+command: 'other-serve'
+options:
+  max_num_seqs: {option: --most, kind: count, low: 1, high: 64}
+lacks:
+  "kv_cache_dtype:fp8":
+examples:
+  command: ["other-serve model"]
+not:
+  command: ["vllm serve model"]
+"""
+SPELLED = """restart: {says: Start again., effect: It starts again.}
+"max_num_seqs:lower": {says: "Set {option.max_num_seqs} lower.", effect: Fewer run.}
+"kv_cache_dtype:fp8": {says: "Use {option.kv_cache_dtype}.", effect: Half.}
+"""
+ASSUMED = """name: First
+assumed: true
+command: 'vllm serve'
+options:
+  max_num_seqs: {option: --max-num-seqs, kind: count, low: 1, high: 64}
+  kv_cache_dtype: {option: --kv-cache-dtype, kind: word, to: fp8}
+examples:
+  command: ["vllm serve model"]
+"""
+
+
+def _with_servers(root: Path, other: str) -> list[str]:
+    (root / "servers").mkdir(exist_ok=True)
+    (root / "servers/first.yaml").write_text(ASSUMED)
+    (root / "servers/other.yaml").write_text(other)
+    (root / "remedies.yaml").write_text(SPELLED)
+    return mistakes(root)
+
+
+def test_a_server_that_says_what_each_option_is_has_no_mistakes(root: Path) -> None:
+    assert _with_servers(root, SERVER) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('lacks:\n  "kv_cache_dtype:fp8":\n', "", "says neither what kv_cache_dtype:fp8 means here"),
+        ("max_num_seqs: {option: --most,", "most_seqs: {option: --most,", "no knob 'most_seqs'"),
+        ("option: --most", "option: most of it", "must be an option as it is typed"),
+        ("high: 64", "high: 1", "needs low and high"),
+        ('lacks:\n  "kv_cache_dtype:fp8":', 'lacks:\n  "kv_cache:fp8":', "no remedy is called kv_cache:fp8"),
+        ('["other-serve model"]', '["something else"]', "not recognised by command"),
+        ("vllm serve model", "other-serve model", "is recognised by command"),
+        ('"kv_cache_dtype:fp8":', '"kv_cache_dtype:fp8": Half of it.', "must be {en: text, zh: text}"),
+    ],
+)
+def test_a_mistake_in_a_server_is_named(root: Path, old: str, new: str, says: str) -> None:
+    assert old in SERVER
+    found = _with_servers(root, SERVER.replace(old, new))
+    assert any(line.startswith("servers/other.yaml:") and says in line for line in found), found

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bot.model import Certainty, Diagnosis, Gap, Quote, Recommendation, RunnerUp, Text, WillNotHelp
-from bot.terminal.text import note
+from bot.terminal.text import change, note
 from bot.units import beside, gib, show
 
 DIAGNOSIS = Diagnosis(
@@ -77,3 +77,9 @@ def test_a_size_keeps_the_unit_in_which_it_was_printed() -> None:
     assert show(448 << 20) == "448 MiB"
     assert show(gib("24.00")) == "24 GiB"
     assert beside(65_000_000) == "0.06 GiB"
+
+
+def test_a_remedy_without_a_number_names_the_option_of_the_server_that_failed() -> None:
+    advice = Recommendation("max_num_seqs", "lower", Text("Too many ran.", "并发过多。"), Text("Fewer run.", "并发变少。"), "low", option="--max-running-requests")
+    assert "(--max-running-requests)" in change(advice, "en")
+    assert "（--max-running-requests）" in change(advice, "zh")

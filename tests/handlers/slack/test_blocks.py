@@ -136,6 +136,12 @@ def test_nothing_to_change_is_not_offered_as_a_change() -> None:
     assert "Risk" not in shown(made, "recommendation")
 
 
+def test_a_remedy_without_a_number_names_the_option_of_the_server_that_failed() -> None:
+    advice = Recommendation("max_num_seqs", "lower", Text("Fewer at once."), Text("Fewer requests run at once."), "low", option="--max-running-requests")
+    text = shown(case(State.DIAGNOSED, diagnosis=replace(DIAGNOSIS, recommendations=(advice,)), buttons=()), "top")
+    assert "(`--max-running-requests`)" in text
+
+
 def test_a_case_whose_alert_names_nothing_is_called_by_the_alerts_title() -> None:
     query = TargetQuery("labels pod, namespace; the alert has: host", "unknown")
     asked = replace(request(alert=Alert("k", "pagerduty", "disk full on db-1")), query=query)
