@@ -40,7 +40,7 @@ _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("stern", re.compile(rf"(?:[a-z0-9-]{{1,63}} )?(?P<pod>{_NUMBERED}) (?P<container>[a-z0-9][a-z0-9-]{{0,62}}) (?= *[A-Z(\[{{\d/])")),
     ("kubetail", re.compile(rf"\[(?P<pod>{_HASHED}|{_NUMBERED})(?: (?P<container>[a-z0-9][a-z0-9-]{{0,62}}))?\] ")),
     ("labels", re.compile(r"\{(?:\w{1,60}=\"[^\"]{0,200}\"(?:, ?)?){1,30}\}\s{1,3}")),  # of Loki's logcli
-    ("srun", re.compile(r"\d{1,4}: (?= ?[A-Za-z\[({/])")),
+    ("srun", re.compile(r"\d{1,4}: (?= {0,12}[A-Za-z\[({/])")),
     ("number", re.compile(r" {0,6}\d{1,7}(?:\t| ?[│|] )(?=\S)")),  # of cat -n and of viewers
     ("frame", re.compile(r"[│┃] ?(?=\S)|\| (?=\S| {2,})")),  # of a notebook, a panel, and of Python's exception groups
     ("pm2", re.compile(r"\d{1,3}\|(?P<service>[A-Za-z][\w.-]{0,40}) {0,20}\| ")),
