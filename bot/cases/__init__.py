@@ -3,7 +3,7 @@
 Handlers call `Cases` and read nouns. Each call keeps what came and puts a job; nothing long happens in it. The jobs are
 
     check     receive -> target -> evidence -> diagnosis         check.py
-    press     a button: who, where, does it still count          press.py
+    press     a button: who, where, does it still count          press.py, pressed.py; approve and reject: approving.py; wait and leave: halted.py
     plan      Apply or Undo: plan, policy, dry run, or a patch   planning.py
     execute   all checks again, then the steps                   execution.py
     watch     one look at the rollout                            rollout.py
@@ -48,10 +48,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cases import aftercare, announcing, check, ending, execution, planning, press, rollout, switch, trouble
+from bot.cases import aftercare, announcing, approving, check, ending, execution, planning, press, rollout, switch, trouble
 from bot.cases.buttons import started
 from bot.cases.desk import Audit, Desk, Timings, new_id
 from bot.cases.engine import Engine, real
+from bot.cases.pressed import job_of
 from bot.errors import Permanent, Refused, Temporary
 from bot.model import Actor, Button, Case, Conversation, Job, Press, Request, State, Words
 from bot.policy import Policy
@@ -115,12 +116,12 @@ class Cases:
     def press(self, pressed: Press) -> None:
         """Keeps the press; whether it counts is decided, and told, by its job. Raises Refused for a form whose name is not the right one."""
         case = self._desk.store.find_button(pressed.button_id)
-        press.check_form(self._desk, case, pressed)
-        self._desk.queue.put(press.job_of(pressed, case.id if case else ""))
+        approving.check_form(self._desk, case, pressed)
+        self._desk.queue.put(job_of(pressed, case.id if case else ""))
 
     def form(self, button_id: str, actor: Actor) -> tuple[Case, Button]:
         """What somebody has to see and type who approves by typing a name, and the id under which they send it. Raises Refused, StoreError."""
-        return press.form(self._desk, button_id, actor)
+        return approving.form(self._desk, button_id, actor)
 
     def freeze(self, actor: Actor, on: bool, conversation: Conversation | None = None) -> None:
         """The kill switch: whoever may ask stops all writing at once; only an approver lets it go on. Raises Refused."""

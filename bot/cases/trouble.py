@@ -6,7 +6,7 @@ from dataclasses import replace
 from bot.cases import aftercare, check, execution, rollout
 from bot.cases.desk import Desk
 from bot.cases.ending import back
-from bot.cases.press import press_of
+from bot.cases.pressed import press_of
 from bot.model import Case, Job, Outcome, State, Text, Verdict, Words
 
 log = logging.getLogger(__name__)
