@@ -50,7 +50,6 @@ class Server:
     messages: tuple[str, ...] = ()
     command: str = ""
     image: str = ""
-    traces: str = ""
     assumed: bool = False
     image_starts: bool = False
     options: Mapping[str, ServerOption] = field(default_factory=dict)
@@ -70,7 +69,7 @@ def made(document: Mapping[str, Any], name: str) -> Server:
         id=name,
         name=document["name"],
         messages=tuple(document.get("messages", ())),
-        **{key: document.get(key, "") for key in ("command", "image", "traces")},
+        **{key: document.get(key, "") for key in ("command", "image")},
         **{key: document.get(key, False) for key in ("assumed", "image_starts")},
         options={
             knob: ServerOption(**{**option, **{key: tuple(option.get(key, ())) for key in ("also", "printed")}}) for knob, option in document["options"].items()
@@ -120,15 +119,12 @@ def starts(server: Server, line: str) -> bool:
 
 
 def of_facts(facts: Facts, servers: Sequence[Server]) -> Server | None:
-    """The server of an incident: by what only one prints, by its command line and image, by the frames of its traceback; None when nothing tells.
+    """The server of an incident: by its command line and image, else by what only one prints; None when nothing tells.
 
     The assumed one comes last: others use its code and print some of its lines.
     """
     others = [server for server in servers if not server.assumed]
-    for known in (_by_messages(facts, others), _by_container(facts, servers), _by_traces(facts, others), _by_messages(facts, servers)):
-        if known is not None:
-            return known
-    return None
+    return _by_container(facts, servers) or _by_messages(facts, others) or _by_messages(facts, servers)
 
 
 def _by_messages(facts: Facts, servers: Sequence[Server]) -> Server | None:
@@ -141,11 +137,6 @@ def _by_messages(facts: Facts, servers: Sequence[Server]) -> Server | None:
 def _by_container(facts: Facts, servers: Sequence[Server]) -> Server | None:
     words, image = facts.get("args.command"), facts.get("container.image")
     return of_container([words] if isinstance(words, str) else (), image if isinstance(image, str) else "", servers)
-
-
-def _by_traces(facts: Facts, servers: Sequence[Server]) -> Server | None:
-    quotes = " ".join({fact.place.quote for fact in facts if fact.name.startswith(("stack.", "failure.")) and fact.place is not None})
-    return _only(quotes, "traces", servers)
 
 
 def spelled(server: Server | None, servers: Sequence[Server]) -> list[Fact]:

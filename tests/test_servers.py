@@ -1,11 +1,11 @@
-"""Which server runs is told by what only it prints, by its program, its image, its frames; and each has its own options."""
+"""Which server runs is told by its program, its image, by what only it prints and the frames of its traceback; and each has its own options."""
 
 import pytest
 
 from bot import servers
 from bot.facts import Facts
-from bot.model import Fact, Place
-from tests.diagnosis.bundles import knowledge
+from bot.model import Fact
+from tests.diagnosis.bundles import diagnose, knowledge
 
 KNOWN = knowledge().servers
 
@@ -42,9 +42,23 @@ def test_lines_of_another_server_count_more_than_those_of_the_assumed_one_whose_
     assert servers.of_facts(Facts([Fact("log.printed_by", ("torch",))]), KNOWN) is None
 
 
-def test_a_frame_of_the_traceback_tells_the_server() -> None:
-    place = Place("container.log", 4, 'File "/opt/sglang/python/sglang/srt/models/m.py", line 5, in forward')
-    assert named(servers.of_facts(Facts([Fact("stack.serving", True, place)]), KNOWN)) == "SGLang"
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('  File "/opt/sglang/python/sglang/srt/models/m.py", line 5, in forward', "SGLang"),
+        ('  File "/x/dist-packages/tensorrt_llm/executor/worker.py", line 5, in main', "TensorRT-LLM"),
+        ('  File "/x/site-packages/lmdeploy/turbomind/turbomind.py", line 5, in main', "LMDeploy"),
+        ("INFO 03-01 10:00:00 [core.py:7] model='/models/lmdeploy/turbomind/m'", "the server"),
+    ],
+)
+def test_a_frame_of_the_traceback_tells_the_server(line: str, name: str) -> None:
+    found = diagnose({"container.log": f"{line}\nFatal Python error: Aborted\n"})
+    assert any(f"release of {name}," in each.why.en for each in found.recommendations)
+
+
+def test_the_command_line_counts_more_than_the_log() -> None:
+    facts = Facts([Fact("log.printed_by", ("in_sglang",)), Fact("args.command", "vllm serve m")])
+    assert named(servers.of_facts(facts, KNOWN)) == "vLLM"
 
 
 def test_the_values_in_force_are_read_under_the_servers_own_names() -> None:

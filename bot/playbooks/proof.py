@@ -129,7 +129,7 @@ def _of_server(document: Mapping[str, Any], knowledge: Knowledge, names: set[str
     yield from (
         (("options", knob, "printed"), f"no fact {fact!r}") for knob, option in made.options.items() for fact in option.printed if not _known(fact, names)
     )
-    for what in ("command", "image", "traces"):
+    for what in ("command", "image"):
         pattern = re.compile(document.get(what) or "(?!)", re.IGNORECASE)
         if what in document and not (document.get("examples") or {}).get(what):
             yield (what,), "has no example"

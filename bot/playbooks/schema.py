@@ -301,7 +301,6 @@ SERVER_KEYS: dict[str, Checker] = {
     "messages": _strings,
     "command": _expression,
     "image": _expression,
-    "traces": _expression,
     "options": _keyed(_OPTION_KEYS, ("option", "kind")),
     "remedies": _keyed({"says": _both, "effect": _both}, ("says",)),
     "lacks": _lacks,
