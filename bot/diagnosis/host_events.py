@@ -130,7 +130,9 @@ def _medium(events: list[Record], facts: Facts) -> list[Fact]:
         medium = "disk"
     else:
         medium = "memory" if _MEMORY_VOLUME.search(volume) else ""
-    return [Fact("events.evicted_medium", medium, event.place("volume"))] if medium else []
+    limit = event.number("limit")
+    told = [Fact("events.evicted_limit_bytes", int(limit), event.place("limit", "volume"))] if limit else []
+    return [*told, Fact("events.evicted_medium", medium, event.place("volume"))] if medium else told
 
 
 def _scheduler(events: list[Record], facts: Facts) -> list[Fact]:

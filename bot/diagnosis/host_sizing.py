@@ -113,7 +113,8 @@ def _request(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | 
 
 def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
     """At least twice what there is, and what was asked for; no size where a region of unknown size was asked for."""
-    size = number(facts, "shm.size_bytes") or number(facts, "container.shm_limit_bytes")
+    size = number(facts, "shm.size_bytes") or number(facts, "container.shm_limit_bytes") or number(facts, "pod.evicted_limit_bytes")
+    size = size or number(facts, "events.evicted_limit_bytes")
     if size is None:
         size = number(facts, "ray.store_on_disk.available_bytes") or (64 * MIB if text(facts, "container.shm_volume") == "default" else None)
     region = number(facts, "vllm.offload_region.region_bytes")

@@ -9,7 +9,7 @@ import re
 
 from bot.evidence.document import Document, Node, shorten
 from bot.evidence.kernel_kills import kernel_message
-from bot.evidence.pod_json import eviction
+from bot.evidence.pod_json import eviction, passed
 from bot.evidence.reading import Reading
 from bot.model import Fact, Gap, Value
 
@@ -30,7 +30,7 @@ _REASONS = {
     "Killing": "stopping", "Evicted": "evicted", "FailedScheduling": "unschedulable", "Preempted": "preempted", "Preempting": "preempted",
     "TaintManagerEviction": "taint-eviction", "NodeNotReady": "node-not-ready", "NodeNotSchedulable": "drain", "SystemOOM": "system-oom", "OOMKilling": "kernel-kill",
     "BackOff": "back-off", "EvictionThresholdMet": "node-pressure", "NodeHasInsufficientMemory": "node-pressure", "NodeHasDiskPressure": "disk-pressure",
-    "ExceededGracePeriod": "grace-exceeded", "UnexpectedAdmissionError": "rejected", "Rebooted": "node-rebooted", "NodeShutdown": "node-shutdown", "Shutdown": "node-shutdown",
+    "ExceededGracePeriod": "grace-exceeded", "UnexpectedAdmissionError": "rejected", "TopologyAffinityError": "rejected", "Rebooted": "node-rebooted", "NodeShutdown": "node-shutdown", "Shutdown": "node-shutdown",
     "DeletingNode": "node-lost", "RemovingNode": "node-lost", "TerminationStart": "node-shutdown", "Deleted": "deleted", "SuccessfulDelete": "deleted",
     "FailedMount": "mount", "FailedAttachVolume": "mount", "FailedCreatePodSandBox": "sandbox", "InspectFailed": "image", "RecreateGroup": "group-restart",
     "DeletedWorkerPod": "deleted", "DeletedHeadPod": "deleted", "ScalingReplicaSet": "rollout", "ContainerGCFailed": "other", "NodeNotHealthy": "node-not-ready",
@@ -139,7 +139,7 @@ def _details(kind: str, text: str, message: Node) -> dict[str, tuple[Value | Non
         return {"probe": (found[1].lower() if found else "", message), "answer": (_answer(text), message)}
     if kind == "evicted":
         volume = _VOLUME.search(text)
-        return {"resource": (eviction(text), message), "volume": (volume[1] if volume else "", message)}
+        return {"resource": (eviction(text), message), "volume": (volume[1] if volume else "", message), "limit": (passed(text) if volume else None, message)}
     if kind in ("unschedulable", "no-scale-up"):
         return {"lacks": (_lacks(text), message)}
     if kind in ("kernel-kill", "system-oom"):

@@ -11,6 +11,7 @@ from bot.evidence.document import Document, Node
 from bot.evidence.reading import Reading
 from bot.evidence.server import fill
 from bot.model import Fact, Gap, Value
+from bot.units import quantity
 
 MAX_CONTAINERS = 40
 NO_WORDS = "PodScheduled is False"  # of a condition that came without a message
@@ -112,6 +113,12 @@ def eviction(message: str) -> str:
     return next((kind for pattern, kind in _EVICTIONS if pattern.search(head)), "other")
 
 
+def passed(message: str) -> int | None:
+    """The limit that a volume went beyond, as the kubelet prints it."""
+    found = re.search(r'exceeds the (?:total )?limit "?(\d{1,12}(?:\.\d{1,6})?(?:[KMGTP]i?|k)?)"?', message)
+    return int(quantity(found[1])) if found else None
+
+
 def _verdicts(pod: Node, facts: _Facts) -> None:
     """What the control plane said: eviction, rejection, scheduling, disruption, readiness."""
     reason, message = pod.text("status", "reason"), pod.text("status", "message")
@@ -121,6 +128,7 @@ def _verdicts(pod: Node, facts: _Facts) -> None:
         if volume:
             medium = next((each.text("emptyDir", "medium") for each in pod.each("spec", "volumes") if each.text("name") == volume[1]), "")
             facts.add("pod.evicted_medium", {"Memory": "memory"}.get(medium, "disk"), pod.at("status", "message"))
+            facts.add("pod.evicted_limit_bytes", passed(message), pod.at("status", "message"))
         used = re.search(r"was using (\d+\w{0,2})", message)
         facts.add("pod.evicted_use", used[1] if used else "", pod.at("status", "message"))
     elif "was rejected" in message or reason in ("UnexpectedAdmissionError", "NodeAffinity", "NodeShutdown", "NodePorts") or reason.startswith("OutOf"):

@@ -59,4 +59,10 @@ def xids(lines: Iterable[tuple[int, str]]) -> list[Xid]:
                 continue  # its own line says more
         pid = int(match[3]) if match[3] and match[3].isdigit() else None
         found[code, device] = Xid(number, code, device, pid, (match[4] or "").strip("'<>"), match[5] or "")
-    return sorted(found.values(), key=lambda xid: (_WORST.index(xid.meaning), xid.line))[:30]
+    return sorted(found.values(), key=_rank)[:30]
+
+
+def _rank(xid: Xid) -> tuple[int, int, int]:
+    """The worst first; what the driver only asks for comes behind the fault that it asks for it."""
+    worst = _WORST.index(xid.meaning)
+    return (max(worst, _WORST.index("notice")) if xid.code in NOTICE else worst, worst, xid.line)

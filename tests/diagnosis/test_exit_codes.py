@@ -165,3 +165,27 @@ def test_pod_that_is_not_ready_and_one_that_backs_off_are_told_so() -> None:
     backs_off = {"events.json": {"items": [event("BackOff", "Back-off restarting failed container server", count=30)]}}
     assert "BackOff" in diagnose(backs_off).summary.en
     assert diagnose(quiet).cause == diagnose(backs_off).cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "cause", "remedy"),
+    [
+        ("UnexpectedAdmissionError", "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected", "unschedulable", "scheduling:fix"),
+        ("UnexpectedAdmissionError", "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected", "gpu_fault", "drain_node"),
+        ("TopologyAffinityError", "Resources cannot be allocated with Topology locality", "unschedulable", "scheduling:fix"),
+        ("OutOfcpu", "Node didn't have enough resource: cpu, requested: 4000, used: 63000, capacity: 64000", "unschedulable", "scheduling:fix"),
+    ],
+)
+def test_pod_that_a_kubelet_refused_is_known_from_the_event_alone(reason: str, message: str, cause: str, remedy: str) -> None:
+    found = diagnose({"events.json": {"items": [event(reason, message)]}})
+    assert (found.cause, found.recommendations[0].id) == (cause, remedy)
+
+
+def test_memory_volume_that_was_too_small_is_raised_from_what_the_event_says() -> None:
+    found = diagnose({"events.json": {"items": [event("Evicted", 'Usage of EmptyDir volume "dshm" exceeds the limit "16Gi".')]}})
+    assert (found.recommendations[0].id, found.recommendations[0].from_value, found.recommendations[0].to_value) == ("shm_size:raise", "16Gi", "32Gi")
+
+
+def test_pod_evicted_for_process_ids_is_not_told_to_write_less() -> None:
+    found = diagnose({"events.json": {"items": [event("Evicted", "The node had condition: [PIDPressure].")]}})
+    assert "processes" in found.recommendations[0].why.en

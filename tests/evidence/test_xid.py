@@ -49,3 +49,5 @@ def test_what_the_driver_asks_for_after_an_error_is_a_fault_and_the_all_clear_is
     asks = "NVRM: Xid (PCI:0000:66:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
     clear = "NVRM: Xid (PCI:0000:67:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
     assert codes(asks, clear) == [(154, "hardware"), (154, "notice")]
+    own = "NVRM: Xid (PCI:0000:66:00): 168, Reduced GPU memory capacity: 9216 MB unavailable"
+    assert codes(asks, own) == [(168, "capacity"), (154, "hardware")]
