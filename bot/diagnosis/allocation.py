@@ -13,6 +13,7 @@ from bot.model import Fact, Value
 
 _PROCESS = re.compile(r"Process (\d{1,10}) has ([\d.]{1,20}) ([KMGT]iB|bytes) memory in use")
 _SCRAPS = 0.02  # of a card: pieces that every running server has lying about
+_CRUMBS = 0.01  # of the card: what a full one still shows as free, in pieces and as the driver's own reserve, refuses a piece of its size
 _SLACK = 4 * units.GIB  # driver context, NCCL and libraries of one process outside PyTorch seldom hold more
 
 
@@ -82,7 +83,7 @@ def facts_of(event: Event) -> list[Fact]:
         "others_alike": _alike(event.text, reserved),
         "gpu": sizes.get("gpu"),
         "platform": event.fields.get("device"),
-        "free_exceeds_requested": free > wanted if free is not None and wanted is not None else None,
+        "free_exceeds_requested": free - wanted > _CRUMBS * (total or 0) if free is not None and wanted is not None else None,
     }
     if total:
         values |= {

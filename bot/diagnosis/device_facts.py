@@ -18,6 +18,9 @@ OPTIONS = (
 )  # fmt: skip
 _HIGHEST = 0.97  # utilisation above it leaves nothing for peaks
 _SMALLEST_CACHE = GIB // 2
+_HOST_CACHE = ("vllm.host_cache_default", "vllm.host_below_request", "vllm.context_exceeds_blocks.host", "env.VLLM_CPU_KVCACHE_SPACE")
+_MOST = 0.5  # of the budget: a peak above it is what leaves nothing
+_FIRST_ENGINE = frozenset({"VllmWorkerProcess", "RayWorkerVllm", "RayWorker"})  # names that only V0 gives its processes
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
 _RENAMED = {"enable_chunked_prefill": "chunked_prefill", "enable_prefix_caching": "prefix_caching"}
 
@@ -36,13 +39,23 @@ def from_arguments(facts: Facts) -> list[Fact]:
     allocator = next((fact for name in _ALLOCATOR if (fact := facts.fact(f"env.{name}")) is not None), None)
     if allocator is not None:
         found.append(Fact("engine.expandable_segments", "expandable_segments:true" in str(allocator.value).lower(), allocator.place))
-    backend = next((fact for name in ("vllm.host_cache_default", "vllm.host_below_request", "env.VLLM_CPU_KVCACHE_SPACE") if (fact := facts.fact(name))), None)
+    backend = next((fact for name in _HOST_CACHE if (fact := facts.fact(name))), None)
     if backend is not None or facts.get("args.device") == "cpu":
         found.append(Fact("engine.cpu_backend", True, backend.place if backend else None))
     engine = facts.fact("env.VLLM_USE_V1")
     if engine is not None and "engine.is_v1" not in facts and str(engine.value) in ("0", "1"):
         found.append(Fact("engine.is_v1", str(engine.value) == "1", engine.place))
+    elif "engine.is_v1" not in facts and (sign := _first_engine(facts)) is not None:
+        found.append(Fact("engine.is_v1", False, sign.place))
     return found
+
+
+def _first_engine(facts: Facts) -> Fact | None:
+    """What shows the V0 engine where no line names it: the names of its processes, or what its front end says of its end."""
+    said, names = facts.fact("vllm.engine_fatal.first"), facts.fact("log.processes")
+    if said is not None:
+        return said
+    return names if names is not None and isinstance(names.value, tuple) and _FIRST_ENGINE & set(names.value) else None
 
 
 class _Derived:
@@ -258,6 +271,9 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.weights_of_card_share", weights / total, "vllm.ledger.weights")
     if weights is not None:
         derived.add("budget.weights_small", weights <= max(2 * GIB, (total or 0) // 10), "vllm.ledger.weights")
+    peak = ledger.activation_peak_bytes
+    if peak is not None and asked and "activation_peak_bytes" not in ledger.derived:
+        derived.add("budget.peak_fills", peak >= _MOST * asked, "vllm.ledger.profile_v0_available")
     if estimate is not None:
         derived.add("budget.estimate_bytes", estimate, "vllm.ledger.graph_estimate")
         if available is not None and ledger.estimate_in_sum is not False:

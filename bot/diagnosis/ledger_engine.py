@@ -51,6 +51,7 @@ class EngineFacts:
     card_bytes: int | None = None  # by the cards' name, where all are of one kind and none is a slice
     listed_total_bytes: int | None = None  # as nvidia-smi lists the smallest card: 0.4 to 0.8 GiB more than a server sees
     unified_memory: bool | None = None
+    cpu_backend: bool | None = None  # its device is the host's memory, and a variable of its own sizes the cache
     copies_on_card: int = 1  # engines of this server that share the card; each is given the whole utilisation
 
     @property
@@ -132,6 +133,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         card_bytes=_positive(facts, "named.card_bytes") if _card(facts) else None,
         listed_total_bytes=_positive(facts, "gpus.least_total_bytes"),
         unified_memory=_flag(facts, "device.unified_memory"),
+        cpu_backend=_flag(facts, "engine.cpu_backend"),
         copies_on_card=_positive(facts, "engine.copies_on_card") or 1,
     )
 

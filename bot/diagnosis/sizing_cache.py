@@ -103,7 +103,10 @@ def _halved_length(ledger: Ledger | None, engine: EngineFacts, now: int | None) 
 
 
 def set_bytes(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:
-    """A cache of exactly so many bytes: what one request needs, or what fits the budget with graphs; never more than the card has beside the rest."""
+    """A cache of exactly so many bytes: what one request needs, or what fits the budget with graphs; never more than the card has beside the rest.
+    The CPU backend has had its own variable all along, and no card to compute with."""
+    if engine.cpu_backend:
+        return None
     if engine.before(10, 2):
         return Impossible(BYTES, "set", Text("The option exists from 0.10.2 on.", "该选项从 0.10.2 起才有。"))
     if ledger is None:

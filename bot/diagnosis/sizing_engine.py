@@ -51,7 +51,7 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
         return Impossible(remedy, "lower", _TOO_EARLY)
     if engine.phase is Phase.WEIGHTS:
         return Impossible(remedy, "lower", Text("The weights are loaded before any batch is computed.", "加载权重时还没有任何批次。"))
-    unchunked = engine.chunked_prefill is False or (engine.v0 and engine.chunked_prefill is None and (engine.max_model_len or 0) <= 32768)
+    unchunked = engine.chunked_prefill is False or (engine.v0 and engine.chunked_prefill is None and ((engine.max_model_len or 0) <= 32768 or engine.before(5, 3)))
     if unchunked:
         why = Text("Without chunked prefill it may not be below max_model_len: that is what must go down.", "未启用分块预填充时它不能小于 max_model_len：应降低后者。")
         return Impossible(remedy, "lower", why)

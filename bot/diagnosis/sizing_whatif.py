@@ -192,6 +192,8 @@ def _cache_dtype(state: _State, value: KnobValue) -> _State:
     if wanted not in ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"):
         raise BadInput(f"kv_cache_dtype must be auto, bfloat16, float16, fp8, fp8_e4m3 or fp8_e5m2, not {wanted!r}")
     if not length_is_linear(ledger, state.engine):
+        if ledger.plain_attention is None and not state.engine.known_hybrid:
+            raise BadInput("the log does not show whether every layer keeps a cache of the same kind: the effect of another kv_cache_dtype cannot be computed")
         raise BadInput("not every layer of this model keeps a cache of the same kind: the effect of another kv_cache_dtype cannot be computed")
     before, after = (1 if state.engine.fp8_cache else 2), (1 if wanted.startswith("fp8") else 2)
     if (state.engine.kv_cache_dtype or "").startswith(("nvfp4", "int4", "turboquant")):

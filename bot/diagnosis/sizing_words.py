@@ -69,6 +69,7 @@ _REFUSALS = (
     (r"in this version the peak of activations moves", "该版本的激活峰值随 max_model_len 变化，而日志没有说明如何变化"),
     (r"kv_cache_memory_bytes exists from (\S+) on", "kv_cache_memory_bytes 从 {} 起才有"),
     (r"not every layer of this model keeps a cache of the same kind", "该模型并非各层都保留同样的缓存：无法计算另一 kv_cache_dtype 的影响"),
+    (r"the log does not show whether every layer keeps a cache of the same kind", "日志看不出各层的缓存是否同样：无法计算另一 kv_cache_dtype 的影响"),
     (r"not every layer of this model keeps the whole context", "该模型并非每层都保留完整上下文，需求不随长度线性增长，无法计算另一 max_model_len"),
     (r"the log does not show whether every layer keeps the whole context", "日志看不出是否每层都保留完整上下文（混合模型并非如此），无法计算另一 max_model_len"),
     (r"the cache is kept as (.+), whose size", "缓存以 {} 保存，日志没有给出其大小"),
