@@ -268,7 +268,7 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
     serving = [event for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING]
     ready = max((event.line for event in serving if not (event.message.counted and wrapped and event.line < dead)), default=0)
     alive = max(
-        (event.line for event in events if event.message.counted and event.message.phase in (None, Phase.SERVING) and event.message.role != "hint"), default=0
+        (event.line for event in events if event.message.counted and event.message.phase is Phase.SERVING and event.message.role != "hint"), default=0
     )
     calls = [event.line for event in events if event.message.role == "hint" and event.message.purpose in _CALLS]
     last = next((event for event in serving if event.line == ready), None)

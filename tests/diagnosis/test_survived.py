@@ -79,6 +79,12 @@ def test_a_record_that_repeats_what_a_client_sent_is_no_failure(echo: str, word:
     assert (found.cause, [advice.id for advice in found.recommendations]) == ("healthy", ["none"])
 
 
+@pytest.mark.parametrize("behind", ["2026-05-02T10:02:00.706418Z ERROR shard-manager: text_generation_launcher: Shard terminated rank=1", ECHOES[0].format("hello")])
+def test_lines_that_a_server_prints_in_any_stage_are_no_sign_of_life(behind: str) -> None:
+    failure = "[E ProcessGroupNCCL.cpp:474] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=60000)"
+    assert diagnose({"container.log": failure + "\n" + behind + "\n"}).cause == "nccl_failure"
+
+
 def test_a_failure_beside_a_record_of_what_a_client_sent_is_found() -> None:
     found = diagnose({"container.log": START + ECHOES[0].format("EngineDeadError") + "\n" + WORDS})
     assert found.cause == "runtime_burst"
