@@ -12,6 +12,7 @@ Handlers call `Cases` and read nouns. Each call keeps what came and puts a job; 
     expire    an approval that nobody gave                       ending.py
     close     a Case that nobody touched                         ending.py
     announce  the thread shows the Case                          announcing.py
+    look      that again, while a plan waits                     announcing.py
     given_up  a job that failed each time                        trouble.py
 
 Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whispers), besides those of `bot/policy.py`:
@@ -196,6 +197,7 @@ class Cases:
             "verify": rollout.verify,
             "expire": ending.expire,
             "close": ending.close,
+            "look": announcing.look,
         }
         for name, work in of_case.items():
             queue.register(name, self._on_case(work), time_to_run_s=60)

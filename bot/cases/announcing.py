@@ -40,7 +40,12 @@ def announce(desk: Desk, case_id: str) -> None:
             if purpose == "top":
                 return
     if waits:
-        desk.put("announce", case_id, after=LOOK, key=f"look:{case_id}")
+        desk.put("look", case_id, after=LOOK)
+
+
+def look(desk: Desk, case_id: str) -> None:
+    """The job "look": has the Case announced, by the one job that may post for it."""
+    desk.announce(desk.get(case_id))
 
 
 def _show(desk: Desk, case: Case, purpose: str, print_: str) -> Case:

@@ -71,6 +71,9 @@ def close(desk: Desk, case_id: str) -> None:
         return with_buttons(move(case, to, BOT, "nobody decided", now))
 
     before = desk.get(case_id)
+    if before.state is State.CLOSED:  # by a process that was killed before it had that shown
+        desk.announce(before)
+        return
     if _stands(desk, before):
         desk.put("close", case_id, at=now + window)
         return

@@ -81,6 +81,7 @@ def verify(desk: Desk, case_id: str) -> None:
     case = desk.get(case_id)
     operation = case.operation
     if case.state is not State.VERIFYING or operation is None:
+        desk.announce(case)  # a process that was killed right after the end was kept has not had it shown, and nothing looks at an ended Case again
         return
     plan = operation.remediation
     rollout = desk.engine.observe(plan, desk.reader(plan.target), operation.there)

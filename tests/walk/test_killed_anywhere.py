@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.model import Case, State
+from bot.model import Case, Job, State
 from tests.walk.world import JO, WEI, SmallWorld, Stage
 
 STEPS = ["locate", "collect", "plan", "dry_run", "differences", "execute_step", "after_write", "observe"]
@@ -53,3 +53,24 @@ def drive(stage: Stage, case: Case, verb: str) -> None:
             alive(lambda actor=actor, wanted=wanted: stage.click(actor, case, wanted))
     for _ in range(3):
         alive(lambda: stage.later(case, seconds=16))
+
+
+def test_a_process_killed_right_after_the_end_was_kept_has_it_shown_by_the_next(tmp_path: Path) -> None:
+    """The job whose work was done but for the announcement is taken up again; nothing else looks at an ended Case."""
+    stage = Stage(tmp_path)
+    case = stage.click(JO, stage.approved(), "undo")
+    put = stage.queue.put
+
+    def killed_before(job: Job) -> None:
+        if job.name == "announce" and stage.now(case).state is State.UNDONE:
+            raise KeyboardInterrupt
+        put(job)
+
+    stage.queue.put = killed_before  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stage.click(WEI, case, "approve")
+    assert stage.chat.shows("top").state is not State.UNDONE
+    stage.boot()
+    stage.queue.put(Job("verify", case.id))  # as its lease is freed
+    stage.queue.run_due()
+    assert stage.chat.shows("top").state is State.UNDONE

@@ -57,7 +57,7 @@ def test_a_plan_that_was_decided_is_not_rewritten_any_more(workspace: Make) -> N
     stage = workspace()
     stage.planned()
     stage.later(minutes=11)
-    assert stage.queue.names().count("announce") == 1
+    assert stage.queue.names().count("look") == 1
     stage.click("Wei", "approve")
     stage.later(minutes=40)
     calls = len(stage.slack.calls("chat.update"))
