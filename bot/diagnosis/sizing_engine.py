@@ -56,19 +56,21 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
         why = Text("Without chunked prefill it may not be below max_model_len: that is what must go down.", "未启用分块预填充时它不能小于 max_model_len：应降低后者。")
         return Impossible(remedy, "lower", why)
     effect = Text("The peak of activations falls; on V1 with graphs their pool does too.", "激活峰值降低；在 V1 上 graph 池也随之变小。")
-    if now is None:
-        default = _default_batch(engine)
-        why = Text(f"Half of the default, {default}: the value in force is not in the log.", f"默认值 {default} 的一半：日志里没有当前值。")
-        return Sized(remedy, "lower", effect, None, default // 2, None, why, cost=2)
+    known = now if now is not None else _default_batch(engine)
     least = max(256, engine.max_num_seqs or 0)
-    to = max(now // 2 // 256 * 256, math.ceil(least / 256) * 256)
-    if to >= now:
-        return Impossible(remedy, "lower", Text(f"It is at {now} already.", f"已经是 {now}。"))
+    to = max(known // 2 // 256 * 256, math.ceil(least / 256) * 256)
+    if to >= known:
+        return Impossible(remedy, "lower", Text(f"It is at {known} already.", f"已经是 {known}。"))
+    if now is None:
+        why = Text(f"Half of the default, {known}: the value in force is not in the log.", f"默认值 {known} 的一半：日志里没有当前值。")
+        return Sized(remedy, "lower", effect, None, to, None, why, cost=2)
     return Sized(remedy, "lower", effect, now, to, None, _HALF, cost=2)
 
 
 def _default_batch(engine: EngineFacts) -> int:
-    """2048 tokens, except for V1 servers on large cards."""
+    """2048 tokens, except for V1 servers on large cards, and 512 for the chunks of V0 before 0.6.5."""
+    if engine.v0 and engine.before(6, 5):
+        return 512
     large = (engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes or 0) >= 70 * GIB
     return 8192 if large and engine.v0 is False else 2048
 

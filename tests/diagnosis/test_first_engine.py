@@ -38,6 +38,18 @@ def test_a_long_context_is_chunked_by_itself_only_where_the_release_does_it() ->
     assert "max_num_batched_tokens:lower" not in remedies(profiled("", "3.00 GiB", version="0.4.2", length=131072))
 
 
+@pytest.mark.parametrize(("version", "half"), [("0.6.3", 256), ("0.7.1", 1024)])
+def test_half_of_a_chunk_is_half_of_what_the_release_takes(version: str, half: int) -> None:
+    found = next(each for each in profiled("", "3.00 GiB", version=version, length=131072).recommendations if each.remedy == "max_num_batched_tokens")
+    assert found.to_value == half
+
+
+def test_a_step_is_not_made_smaller_than_the_requests_it_serves() -> None:
+    said = frame("vllm/v1/worker/gpu_worker.py", "determine_available_memory") + oom("1.20 GiB", "79.25 GiB", "130.00 MiB", "79.10 GiB", "77.00 GiB")
+    found = diagnose({"args.txt": "vllm serve /models/m --max-num-seqs 2048\n", "container.log": said})
+    assert all(int(str(each.to_value)) >= 2048 for each in found.recommendations if each.remedy == "max_num_batched_tokens")
+
+
 @pytest.mark.parametrize("sign", [DEAD, ASYNC, WORKER])
 def test_a_step_is_not_made_smaller_than_the_first_engine_allows(sign: str) -> None:
     args = {"args.txt": "vllm serve /models/m --max-model-len 16384 --tensor-parallel-size 2\n"}
