@@ -271,13 +271,14 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
         (event.line for event in events if event.message.counted and event.message.phase is Phase.SERVING and event.message.role != "hint"), default=0
     )
     calls = [event.line for event in events if event.message.role == "hint" and event.message.purpose in _CALLS]
+    started = max((event.line for event in serving if not event.message.counted), default=0)
     last = next((event for event in serving if event.line == ready), None)
     begun = min((event.line for event in serving), default=ready)  # what fails behind that fails in the serving, which no start survives
     lasting = [
         event
         for event in candidates
         if (event.line > min(ready, begun) or _later(event, last) or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
-        and not (event.message.tier >= WEAK and event.line < max(ready, alive))
+        and not (event.message.tier >= WEAK and event.line < (started if event.message.lasting else max(ready, alive)))
     ]
     if not lasting:
         return None

@@ -29,7 +29,8 @@ ROLES = {
 @dataclass(frozen=True, slots=True)
 class LogMessage:
     """One message, or one line of a family. `tier` orders what can be the root of one failure (1 is most specific); `counted`: a healthy server
-    may print it all the time, so only the first and last of a block are looked at and the others counted."""
+    may print it all the time, so only the first and last of a block are looked at and the others counted. `lasting`: the server does not outlive
+    it, whatever its front goes on answering; only a new start does away with it."""
 
     id: str
     says: Text
@@ -42,6 +43,7 @@ class LogMessage:
     purpose: str = ""
     tier: int = 3
     counted: bool = False
+    lasting: bool = False
     versions: str = ""
     printed_by: str = ""  # the program, library or source file that prints it
     file: str = ""

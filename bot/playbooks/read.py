@@ -141,6 +141,7 @@ def message(item: Mapping[str, Any], file: str, printed_by: str) -> LogMessage:
         purpose=item.get("purpose", ""),
         tier=item.get("tier", 3),
         counted=item.get("counted", False),
+        lasting=item.get("lasting", False),
         versions=item.get("versions", ""),
         printed_by=item.get("printed_by", printed_by),
         file=file,

@@ -180,6 +180,7 @@ MESSAGE_KEYS: dict[str, Checker] = {
     "purpose": _string,
     "tier": _tier,
     "counted": _flag,
+    "lasting": _flag,
     "versions": _string,
     "printed_by": _string,
 }

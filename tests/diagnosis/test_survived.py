@@ -61,6 +61,27 @@ def test_signs_of_life_behind_a_failure_of_a_serving_server_make_it_no_healthy_o
     assert diagnose({"container.log": START + FAILURES[cause] + "\n" + behind}).cause == cause
 
 
+DEATHS = {
+    "a worker": ("ERROR 05-02 10:05:00 [multiproc_executor.py:230] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.", "unknown"),
+    "the engine": ("ERROR 05-02 10:05:00 [core_client.py:600] Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.", "unknown"),
+    "no answer": ("ERROR 05-02 10:05:00 [core.py:710] TimeoutError: RPC call to execute_model timed out.", "unknown"),
+    "a collective": ("[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600071 ms", "nccl_failure"),
+    "a child of SGLang": ("[2026-05-02 10:05:00] Subprocess scheduler_0 (pid=77) crashed with exit code -11", "segfault"),
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("behind", [PROBE, later(5), later(5) + PROBE], ids=["probe", "load", "both"])
+def test_a_front_that_still_answers_makes_no_dead_worker_healthy(death: str, behind: str) -> None:
+    line, cause = DEATHS[death]
+    assert diagnose({"container.log": START + line + "\n" + behind}).cause == cause
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_new_start_does_away_with_the_death_before_it(death: str) -> None:
+    assert diagnose({"container.log": START + DEATHS[death][0] + "\n" + START + later(9)}).cause == "healthy"
+
+
 ECHOES = (
     "INFO 05-02 10:02:00 logger.py:37] Received request chat-7: prompt: '{}', params: SamplingParams(n=1), lora_request: None.",
     "DEBUG 05-02 10:02:00 [logger.py:61] Request chat-7 details: prompt: '{}', prompt_token_ids: [1], prompt_embeds shape: None.",
