@@ -45,17 +45,20 @@ def from_arguments(facts: Facts) -> list[Fact]:
     engine = facts.fact("env.VLLM_USE_V1")
     if engine is not None and "engine.is_v1" not in facts and str(engine.value) in ("0", "1"):
         found.append(Fact("engine.is_v1", str(engine.value) == "1", engine.place))
-    elif "engine.is_v1" not in facts and (sign := _first_engine(facts)) is not None:
-        found.append(Fact("engine.is_v1", False, sign.place))
+    elif "engine.is_v1" not in facts and (sign := _sign_of_engine(facts)) is not None:
+        found.append(Fact("engine.is_v1", sign[0], sign[1].place))
     return found
 
 
-def _first_engine(facts: Facts) -> Fact | None:
-    """What shows the V0 engine where no line names it: the names of its processes, or what its front end says of its end."""
-    said, names = facts.fact("vllm.engine_fatal.first"), facts.fact("log.processes")
+def _sign_of_engine(facts: Facts) -> tuple[bool, Fact] | None:
+    """Whether it is V1, and what shows it where no line names the engine: the names of its processes, or what V0's front end says of its end."""
+    names, said = facts.fact("log.processes"), facts.fact("vllm.engine_fatal.first") or facts.fact("vllm.loop_raised")
+    own = set(names.value) if names is not None and isinstance(names.value, tuple) else set()
+    if names is not None and any(name.startswith("EngineCore") for name in own):
+        return True, names
     if said is not None:
-        return said
-    return names if names is not None and isinstance(names.value, tuple) and _FIRST_ENGINE & set(names.value) else None
+        return False, said
+    return (False, names) if names is not None and _FIRST_ENGINE & own else None
 
 
 class _Derived:

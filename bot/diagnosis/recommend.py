@@ -88,8 +88,9 @@ def advise(
         if isinstance(sized, Impossible):
             useless[f"{name}:{direction}"] = WillNotHelp(name, direction, sized.why)
             continue
-        general = remedy.why is None
-        why = words.fill(remedy.why or meaning.says, facts)
+        special = remedy.why if remedy.why is not None and words.complete(remedy.why, facts) else None
+        general = special is None
+        why = words.fill(special or meaning.says, facts)
         if sized is None:
             made.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk, general=general, option=meaning.option))
             continue
@@ -111,6 +112,6 @@ def _will_not_help(finding: Finding, facts: Facts) -> tuple[WillNotHelp, ...]:
     for item in finding.signature.will_not_help:
         name, direction = split(item.id)
         why = item.why or (_WRONG_WHY[family_of(finding.cause)] if item.id in WRONG_KIND.get(family_of(finding.cause), ()) else None)
-        if why is not None:
+        if why is not None and words.complete(why, facts):
             found[item.id] = WillNotHelp(name, direction, words.fill(why, facts))
     return tuple(found.values())

@@ -68,11 +68,11 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
 
 
 def _default_batch(engine: EngineFacts) -> int:
-    """2048 tokens, except for V1 servers on large cards, and 512 for the chunks of V0 before 0.6.5."""
+    """2048 tokens, except for V1 servers on large cards that are no A100, and 512 for the chunks of V0 before 0.6.5."""
     if engine.v0 and engine.before(6, 5):
         return 512
     large = (engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes or 0) >= 70 * GIB
-    return 8192 if large and engine.v0 is False else 2048
+    return 8192 if large and engine.v0 is False and "a100" not in engine.card.lower() else 2048
 
 
 def eager(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:

@@ -42,12 +42,23 @@ def _filled(template: str, facts: Facts, language: str) -> str:
             return (_UNNAMED if VOCABULARY.get(found[1], ("", ""))[0] == "text" else _UNKNOWN)[language]
         return show(found[1], value, language)
 
+    filled = _PLACEHOLDER.sub(one, _kept(template, facts))
+    return _GAP.sub("", filled) if language == "zh" else filled
+
+
+def _kept(template: str, facts: Facts) -> str:
+    """The template without the brackets that hold nothing known."""
+
     def known(found: re.Match[str]) -> str:
         names = _PLACEHOLDER.findall(found[0])
         return "" if names and all(isinstance(facts.get(name), Missing) for name in names) else found[0]
 
-    filled = _PLACEHOLDER.sub(one, _BRACKET.sub(known, template))
-    return _GAP.sub("", filled) if language == "zh" else filled
+    return _BRACKET.sub(known, template)
+
+
+def complete(text: Text, facts: Facts) -> bool:
+    """Whether the text can be said with nothing missing: a reason that rests on a number which nobody read is none."""
+    return not any(isinstance(facts.get(name), Missing) for name in _PLACEHOLDER.findall(_kept(text.en, facts)))
 
 
 def fill(text: Text, facts: Facts) -> Text:

@@ -109,3 +109,29 @@ def test_an_error_in_the_kernel_of_the_custom_all_reduce_switches_it_off() -> No
     line = "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:412 'an illegal memory access was encountered'\n"
     assert remedies(diagnose({"container.log": line}))[0] == "custom_all_reduce:disable"
     assert remedies(diagnose({"container.log": "RuntimeError: CUDA error: an illegal memory access was encountered\n"}))[0] == "vllm_version:change"
+
+
+def test_what_the_loop_of_the_first_engine_raised_was_met_while_serving() -> None:
+    said = oom("1.20 GiB", "79.25 GiB", "130.00 MiB", "79.10 GiB", "77.00 GiB").removeprefix("torch.OutOfMemoryError: ")
+    found = diagnose({"container.log": f"ERROR 02-11 09:16:30 engine.py:139] OutOfMemoryError('{said}')\n"})
+    assert found.cause == "runtime_burst"
+    assert "max_num_batched_tokens:lower" not in remedies(found)
+    told = f"ERROR 02-11 09:16:30 [x.py:1] the original error: OutOfMemoryError('{said}')\n"
+    assert diagnose({"container.log": told}).cause != "runtime_burst"
+
+
+def test_an_engine_is_known_by_its_processes() -> None:
+    line = "({process} pid=262) ERROR 10-06 18:54:33 [core.py:710] " + oom("0.90 GiB", "79.25 GiB", "511.00 MiB", "78.74 GiB", "77.00 GiB") + "\n"
+    last = frame("vllm/model_executor/models/qwen3.py", "execute_model")
+    steps = {
+        each.remedy: each.to_value for each in diagnose({"container.log": last + line.format(process="EngineCore_DP0")}).recommendations if each.remedy.startswith("max_num")
+    }
+    assert steps["max_num_batched_tokens"] == 4096
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_reason_rests_on_a_number_that_nobody_read(language: str) -> None:
+    raw = frame("vllm/worker/cache_engine.py", "_allocate_kv_cache") + "RuntimeError: CUDA error: out of memory\n"
+    found = diagnose({"container.log": raw})
+    assert found.will_not_help
+    assert not [each for each in found.will_not_help if "unknown amount" in each.why.say(language) or "未知" in each.why.say(language)]
