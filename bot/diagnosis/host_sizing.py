@@ -121,6 +121,8 @@ def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
     if text(facts, "failure.kind") == "bad_address" and not region:
         return None
     stores = (number(facts, "ray.store_exceeds_shm.store_bytes"), number(facts, "ray.store_request_too_large.wanted_bytes"))
+    refused = number(facts, "vllm.shm_refused.required_bytes") or 0
+    region = max(region or 0, refused if refused >= LEAST_SHM else 0)  # what is smaller is one of several queues
     wanted = max((store for store in (*stores, region + LEAST_SHM if region else None) if store), default=0)
     to = rounded(max(LEAST_SHM, 2 * (size or 0) if not wanted else 0, wanted))
     effect = Text("The server's processes have room for the buffers that they share.", "服务的各进程有足够空间共享缓冲区。")

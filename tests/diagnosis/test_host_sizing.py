@@ -51,6 +51,8 @@ def test_shared_memory_is_sized_by_what_was_asked_for_else_doubled() -> None:
     assert change("shm_size:raise", container__shm_limit_bytes=8 * 10**9, **{"ray__store_exceeds_shm__store_bytes": 10_240_000_000}) == ("8G", "10Gi")
     assert change("shm_size:raise", shm__size_bytes=16 * GIB) == ("16Gi", "32Gi")
     assert change("shm_size:raise", shm__size_bytes=GIB, vllm__offload_region__region_bytes=64 * GIB) == ("1Gi", "68Gi")
+    assert change("shm_size:raise", container__shm_volume="default", vllm__shm_refused__required_bytes=240 * MIB) == ("64Mi", "2Gi")
+    assert change("shm_size:raise", vllm__shm_refused__required_bytes=30 * GIB) == (None, "32Gi")
 
 
 def test_probe_gets_more_failures_and_late_answers_get_more_time() -> None:

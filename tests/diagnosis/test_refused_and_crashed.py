@@ -4,7 +4,7 @@ import pytest
 
 from bot.model import Certainty, Diagnosis
 from tests.diagnosis.bundles import diagnose
-from tests.diagnosis.scenes import container, pod, status, terminated
+from tests.diagnosis.scenes import container, event, pod, status, terminated
 
 BAD_ALLOC = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
 SEGMENT = "[0] misc/shmutils.cc:114 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Ab12cd (size 9637888)\n"
@@ -81,3 +81,45 @@ def test_store_without_another_mapping_is_full_and_one_at_its_capacity_may_only_
     ends = "[2026-01-06 20:25:29,104 C 346 276] (raylet.exe) dlmalloc.cc:129:  Check failed: *handle != nullptr CreateFileMapping() failed. GetLastError() = 1455\n"
     assert (diagnose({"container.log": waits}).cause, diagnose({"container.log": waits}).certainty) == ("ray_object_store", Certainty.POSSIBLE)
     assert diagnose({"container.log": waits + ends}).cause == "ray_object_store"
+
+
+@pytest.mark.parametrize(("required", "cache"), [(192, False), (61_440, True)])
+def test_segment_that_the_server_refuses_to_make_calls_for_shared_memory_and_a_large_one_for_a_smaller_cache(required: int, cache: bool) -> None:
+    found = diagnose({"container.log": f"(EngineCore pid=7) RuntimeError: Insufficient space in /dev/shm: {required} MiB required, 63 MiB free. Increase /dev/shm (e.g. --shm-size or --ipc=host).\n"})
+    assert (found.cause, remedies(found)[0]) == ("shm_too_small", "shm_size:raise")
+    assert ("host_memory_use:lower" in remedies(found)) is cache
+
+
+@pytest.mark.parametrize(("counted", "cause"), [("18446744073702309888", "application_error"), ("17179869184", "gpu_oom")])
+def test_share_of_a_card_that_counts_below_zero_is_no_full_card(counted: str, cause: str) -> None:
+    found = diagnose({"container.log": f"[HAMI-core ERROR (pid:7 thread=139 allocator.c:53)]: Device 0 OOM {counted} / 16777216000\n"})
+    assert found.cause == cause
+    assert ("gpu_memory_utilization:lower" in remedies(found)) is (cause == "gpu_oom")
+
+
+@pytest.mark.parametrize(("line", "remedy"), [("Illegal instruction     (core dumped)", "scheduling:fix"), ("Floating point exception     (core dumped)", "driver:change")])
+def test_instruction_that_the_processor_lacks_is_no_matter_of_drivers(line: str, remedy: str) -> None:
+    found = diagnose({"container.log": f"/start.sh: line 4:    31 {line} serve /m\n"})
+    assert found.cause == "application_error"
+    assert {"scheduling:fix", "driver:change"} & set(remedies(found)) == {remedy}
+
+
+@pytest.mark.parametrize(("code", "cause"), [(2, "probe_kill"), (130, "probe_kill"), (143, "probe_kill"), (135, "shm_too_small")])
+def test_start_up_probe_ends_a_program_whatever_code_it_answers_a_stop_with(code: int, cause: str) -> None:
+    spec = container(startupProbe={"exec": {"command": ["/check.sh"]}, "periodSeconds": 3, "failureThreshold": 10})
+    events = [
+        event("Unhealthy", "Startup probe failed: Error: model list: file does not exist", at="2026-01-14T09:31:04Z", count=9),
+        event("Killing", "Container server failed startup probe, will be restarted", at="2026-01-14T09:31:05Z"),
+    ]
+    the_pod = pod([spec], [status(last=terminated(code, started="2026-01-14T09:30:30Z"), ready=False)])
+    found = diagnose({"pod.json": the_pod, "events.json": {"kind": "List", "items": events}})
+    assert found.cause == cause
+    assert cause != "probe_kill" or remedies(found)[:2] == ["probe:fix", "probe:relax"]
+
+
+def test_replica_that_waits_for_processors_is_not_told_that_it_waits_for_cards() -> None:
+    waits = "Deployment 'Ranker' in application 'shop' has 1 replicas that have taken more than 30s to be scheduled. This may be due to waiting for the cluster to auto-scale or for a runtime environment to be installed."
+    found = diagnose({"container.log": f'WARNING 2026-01-14 09:04:33,560 controller 30 -- {waits} Resources required for each replica: {{"CPU": 4.0}}, total resources available: {{"CPU": 6.0}}.\n'})
+    assert found.cause == "unschedulable"
+    assert "fewer GPUs" not in " ".join(item.says.en for item in found.evidence)
+    assert any('"CPU": 4.0' in item.quote for item in found.evidence)
