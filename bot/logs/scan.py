@@ -121,9 +121,12 @@ class Scanner:
 
     def _echoed(self, head: bytes, before: bytes) -> bool:
         """Whether a line with this beginning and this text in front repeats what a client wrote."""
-        return any(
-            anchor in piece and compiled(pattern).search(piece.decode(errors="replace")) is not None for anchor, pattern in self._echoes for piece in (head, before)
-        )
+        for anchor, pattern in self._echoes:  # a plain loop: this is asked of every hit
+            if anchor in before or anchor in head:
+                search = compiled(pattern).search
+                if search(before.decode(errors="replace")) or search(head.decode(errors="replace")):
+                    return True
+        return False
 
 
 def _find(look: Look, part: Part) -> Found:
