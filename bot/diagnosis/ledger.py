@@ -4,7 +4,7 @@ Only arithmetic on readings: it reads no file, knows no wording, and computes a 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bot.diagnosis import ledger_sum, ledger_tokens
 from bot.diagnosis.ledger_engine import EngineFacts
@@ -47,11 +47,14 @@ _CONTRACT = tuple(name for name in Ledger.__dataclass_fields__ if name not in ("
 
 
 def build(readings: Sequence[LedgerReading], engine: EngineFacts) -> Ledger | None:
-    """The ledger of the rank with the least room; None when no line of a ledger was printed. `readings`: all of one run, in order of the file."""
+    """The ledger of the rank with the least room; None when no line of a ledger was printed, or what it says was not measured. `readings`: all of
+    one run, in order of the file."""
     relevant = [reading for reading in readings if reading.values or reading.key in NO_CACHE_BLOCKS]
     if all(reading.values.keys() <= _SETTINGS and reading.key not in NO_CACHE_BLOCKS for reading in relevant):
         return None
     chosen = choose(relevant)
+    if _unmeasured(chosen.values):
+        return None
     draft = _Draft(dict(chosen.values))
     if ledger_tokens.is_v0(draft.values, engine) and (engine.tensor_parallel_size or 1) > chosen.ranks_seen:
         draft.values["tokens_of_other_rank"] = 1  # V0: the driver carries the sampler and has less room than its workers
@@ -99,6 +102,11 @@ class _Draft:
         if name not in self.values and math.isfinite(value):
             self.values[name] = value if name in ("utilization", "max_concurrency") else round(value)
             self.derived.append(name)
+
+
+def _unmeasured(values: Mapping[str, int | float]) -> bool:
+    """An engine that a program built on another device than the current one reads zeros: its weights are somewhere, and a sum without them says nothing."""
+    return values.get("weights") == 0 and values.get("activation") == 0 and not values.get("external_weights")
 
 
 def _settings(draft: _Draft, engine: EngineFacts) -> None:

@@ -38,6 +38,13 @@ def test_a_log_without_ledger_lines_has_no_ledger() -> None:
     assert to_json(None) is None
 
 
+def test_zeros_that_an_engine_read_from_another_device_are_no_ledger() -> None:
+    zeros = {**WHOLE, "weights": 0.0, "activation": 0.0, "non_torch": 0.0, "available": 72.0}
+    assert build((reading(**zeros),), EngineFacts(version="0.7.1")) is None
+    assert made(reading(**{**zeros, "weights": 0.2})).available_kv_bytes == gib(72.0)
+    assert made(reading(**zeros, external_weights=14.0)).available_kv_bytes == gib(72.0)
+
+
 def test_a_whole_sum_closes_and_nothing_is_said_to_be_odd() -> None:
     found = made(reading(**WHOLE, available=51.5))
     assert found.residual_bytes == 0
