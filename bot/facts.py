@@ -291,7 +291,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.probe_kills": ("int", "ends for that probe"),
     "events.probe_failed": ("text", "a probe failed: startup, liveness, readiness"),
     "events.probe_failures": ("int", "failures of that probe"),
-    "events.probe_answer": ("text", "answer to the probe: refused, timeout, http-<code>, no-route, empty, other"),
+    "events.probe_answer": ("text", "answer to the probe: no-command, protocol, refused, timeout, http-<code>, no-route, empty, other"),
     "events.stopping": ("bool", "the kubelet was asked to stop the container"),
     "events.grace_exceeded": ("bool", "it did not stop within its grace period"),
     "events.evicted": ("text", "the kubelet evicted the pod for: memory, ephemeral-storage, ..."),

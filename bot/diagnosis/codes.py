@@ -26,6 +26,8 @@ _WORDS: dict[str, Text] = {
     "qos": Text("all pods of one class", "同一 QoS 等级的所有 Pod"),
     "refused": Text("connection refused", "连接被拒绝"),
     "timeout": Text("none in time", "超时无应答"),
+    "no-command": Text("its command is not in the container", "容器中没有该命令"),
+    "protocol": Text("another protocol than it speaks (HTTP, HTTPS or gRPC)", "所用协议（HTTP、HTTPS 或 gRPC）不同"),
     "no-route": Text("no way to the pod", "无法到达 Pod"),
     "empty": Text("an empty answer", "空回答"),
     "default": Text("the runtime's default of 64 MiB", "运行时默认的 64 MiB"),

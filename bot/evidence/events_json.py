@@ -151,13 +151,15 @@ def _details(kind: str, text: str, message: Node) -> dict[str, tuple[Value | Non
 
 
 def _answer(text: str) -> str:
-    """What the probe got: refused | timeout | http-<code> | no-route | empty | other."""
+    """What the probe got: no-command | protocol | refused | timeout | http-<code> | no-route | empty | other."""
     code = re.search(r"statuscode: ?(\d{3})", text)
     if code:
         return f"http-{code[1]}"
     for answer, pattern in (
+        ("no-command", r'exec: "[^"]{1,300}": (?:executable file not found|stat .{1,300}no such file|permission denied)|exec format error'),
+        ("protocol", r"malformed HTTP response|gave HTTP response to HTTPS client|does not look like a TLS handshake|does not implement the grpc health protocol"),
         ("refused", r"connection refused|failed to connect"),
-        ("timeout", r"deadline exceeded|timed out|Client\.Timeout|i/o timeout"),
+        ("timeout", r"deadline exceeded|timed out|Client\.Timeout|i/o timeout|health rpc did not complete within"),
         ("no-route", r"no route to host|network is unreachable|no such host"),
         ("empty", r"probe (?:failed|errored): ?$"),
     ):

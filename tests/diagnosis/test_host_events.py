@@ -40,9 +40,18 @@ def test_event_of_another_node_is_left_out() -> None:
 
 def test_refused_connection_and_timeout_are_told_apart() -> None:
     answers = []
-    for text in ("connect: connection refused", "context deadline exceeded (Client.Timeout exceeded)", 'command "x" timed out', ""):
+    for text in ("connect: connection refused", "context deadline exceeded (Client.Timeout exceeded)", "timeout: health rpc did not complete within 1s", ""):
         answers.append(derived(DEAD, [event("Unhealthy", f"Startup probe failed: {text}")]).get("events.probe_answer"))
     assert answers == ["refused", "timeout", "timeout", "empty"]
+
+
+def test_probe_that_cannot_be_asked_is_told_from_one_that_is_answered() -> None:
+    run = "OCI runtime exec failed: exec failed: unable to start container process: "
+    answers = []
+    for text in (run + 'exec: "pgrep": executable file not found in $PATH: unknown', run + "error executing setns process: exit status 1: unknown",
+                 "cat: /tmp/alive: No such file or directory", 'malformed HTTP response "\\x15\\x03\\x01"', "http: server gave HTTP response to HTTPS client"):  # fmt: skip
+        answers.append(derived(DEAD, [event("Unhealthy", f"Liveness probe failed: {text}")]).get("events.probe_answer"))
+    assert answers == ["no-command", "other", "other", "protocol", "protocol"]
 
 
 def test_end_of_the_grace_period_is_seen_from_the_stop() -> None:

@@ -123,3 +123,22 @@ def test_replica_that_waits_for_processors_is_not_told_that_it_waits_for_cards()
     assert found.cause == "unschedulable"
     assert "fewer GPUs" not in " ".join(item.says.en for item in found.evidence)
     assert any('"CPU": 4.0' in item.quote for item in found.evidence)
+
+
+@pytest.mark.parametrize("probe", ["liveness", "startup", "readiness"])
+def test_probe_whose_command_is_not_there_is_repaired_and_not_given_more_time(probe: str) -> None:
+    text = f'{probe.capitalize()} probe failed: OCI runtime exec failed: exec failed: unable to start container process: exec: "pgrep": executable file not found in $PATH: unknown'
+    events = [event("Unhealthy", text, at="2026-01-14T09:31:04Z", count=9)]
+    if probe != "readiness":
+        events.append(event("Killing", f"Container server failed {probe} probe, will be restarted", at="2026-01-14T09:31:05Z"))
+    ended = status(last=terminated(143)) if probe != "readiness" else status(ready=False, restartCount=0)
+    found = diagnose({"pod.json": pod([container()], [ended]), "events.json": {"kind": "List", "items": events}})
+    assert (found.cause, remedies(found)[0]) == ("probe_kill", "probe:fix")
+    assert "probe:relax" not in remedies(found)
+
+
+@pytest.mark.parametrize(("stopped", "cause"), [("2026-01-14T09:31:03Z", "normal_termination"), ("2026-01-14T09:33:03Z", "unknown")])
+def test_code_of_its_own_is_the_answer_to_a_stop_only_behind_it(stopped: str, cause: str) -> None:
+    the_pod = pod([container()], [status(state=terminated(1), ready=False, restartCount=0)], metadata={"deletionTimestamp": stopped.replace(":03Z", ":33Z"), "deletionGracePeriodSeconds": 30})
+    found = diagnose({"pod.json": the_pod, "events.json": {"kind": "List", "items": [event("Killing", "Stopping container server", at=stopped)]}})
+    assert found.cause == cause
