@@ -115,8 +115,8 @@ def _understood(bundle: Bundle, knowledge: Knowledge, gaps: list[Gap]) -> tuple[
 
 
 def _without_pastes(fresh: tuple[Fact, ...], facts: Facts) -> tuple[Fact, ...]:
-    """Without what a kernel log or a list of events, of which a paste stands among other outputs, has told itself."""
-    told = tuple(group for group in ("kernel.", "events.") if f"{group}looked" in facts)
+    """Without what a kernel log, a list of events or a pod, of which a paste stands among other outputs, has told itself."""
+    told = tuple(group for group in ("kernel.", "events.", "pod.") if f"{group}looked" in facts)
     return tuple(fact for fact in fresh if not fact.name.startswith(told)) if told else fresh
 
 

@@ -60,7 +60,7 @@ def read(data: bytes, source: str) -> Reading:
         found.setdefault(fact.name, fact)
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))
-    groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel.", "events.", "looks."}))
+    groups = tuple(sorted({name.split(".")[0] + "." for name in found} - {"kernel.", "events.", "looks.", "pod."}))
     return Reading(tuple(found.values()), groups)
 
 

@@ -1,11 +1,12 @@
-"""Logs and lists that somebody pasted among other outputs: kernel and journal lines, events of a container runtime, a table of Kubernetes events.
+"""Logs and lists that somebody pasted among other outputs: kernel and journal lines, events of a container runtime, a table of Kubernetes events, a pod.
 
 Read only where the command printed a log or is not known: a list of processes shows words that anybody on the machine may choose.
 """
 
 import re
+from functools import partial
 
-from bot.evidence import events_text, kernel_log, runtime_events
+from bot.evidence import events_text, kernel_log, pasted_pods, runtime_events
 from bot.evidence.sections import MAX_BYTES, MAX_LINES, Section, sections
 from bot.model import Fact
 
@@ -16,12 +17,14 @@ _LOGS = re.compile(
 
 
 def facts(data: bytes, source: str) -> list[Fact]:
-    """`kernel.*` where it tells of anything (what a filter left out was not looked at), `docker.*` of kills, `events.*` of a table."""
-    logs = [section for section in sections(data) if not section.command or _LOGS.search(section.command)]
+    """`kernel.*` where it tells of anything (what a filter left out was not looked at), `docker.*` of kills, `events.*` of a table, `pod.*` of a pod."""
+    every = sections(data)
+    logs = [section for section in every if not section.command or _LOGS.search(section.command)]
     lines = [line for section in logs for line in section.lines]
     kernel = [fact for fact in kernel_log.read(_only(data, logs), source).facts if fact.name.startswith("kernel.")]
     told = kernel if any(fact.name not in ("kernel.looked", "kernel.kills") for fact in kernel) else []
-    return [*told, *runtime_events.facts((line.number, line.text, line.place(source)) for line in lines), *events_text.facts(lines, source)]
+    pod = pasted_pods.facts(every, partial(_only, data), source)
+    return [*told, *pod, *runtime_events.facts((line.number, line.text, line.place(source)) for line in lines), *events_text.facts(lines, source)]
 
 
 def _only(data: bytes, kept: list[Section]) -> bytes:
