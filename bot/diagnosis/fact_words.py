@@ -70,6 +70,7 @@ SAYS: dict[str, Text] = {
     "container.large_for_its_kind": Text("The limit is large for a program that keeps tables, not models.", "对只存表而不存模型的程序来说，这个限制已很大。"),
     "container.lifetime_s": Text("It lived {value} s.", "它运行了 {value} 秒。"),
     "container.limit_above_node": Text("The memory limit is larger than the machine's memory.", "内存限制大于机器的内存。"),
+    "container.prestop_s": Text("Its preStop hook sleeps {value} s.", "它的 preStop 钩子休眠 {value} 秒。"),
     "container.liveness_probe": Text("It has a liveness probe ({value}).", "它配置了存活探针（{value}）。"),
     "container.memory_limit_bytes": Text("The container's memory limit is {value}.", "容器的内存限制为 {value}。"),
     "container.memory_limit_bytes=no": Text("The container has no memory limit.", "容器没有内存限制。"),
@@ -182,6 +183,7 @@ SAYS: dict[str, Text] = {
     "kernel.child_killed": Text("The container's first process lived on.", "容器的首进程仍在运行。"),
     "kernel.driver_mismatch": Text("Driver and library differ.", "驱动与库版本不一致。"),
     "kernel.driver_no_memory": Text("The driver found no memory.", "驱动申请不到内存。"),
+    "kernel.wsl_not_resident": Text("Windows did not bring the memory to the card.", "Windows 未能把内存调入显卡。"),
     "kernel.gpu_lost": Text("A card has gone from the bus.", "一张卡已从总线掉线。"),
     "kernel.group_kill=no": Text("Nothing else was killed with it.", "没有其他进程一并被终止。"),
     "kernel.group_kill": Text("All processes of the container were killed together.", "容器的所有进程被一并终止。"),
@@ -274,6 +276,7 @@ SAYS: dict[str, Text] = {
     "termination.grace_s": Text("It was given {value} s to stop.", "它有 {value} 秒的停止时间。"),
     "termination.hurried": Text("The deletion gave it less time than the pod asks for.", "删除操作给它的时间少于 Pod 要求的时间。"),
     "termination.of_helper": Text("It runs beside the server and answers no requests.", "它运行在服务旁边，不处理请求。"),
+    "termination.prestop_takes_grace": Text("Its preStop hook takes the whole grace period.", "它的 preStop 钩子占用了整个宽限期。"),
     "termination.invented": Text("Nobody saw the end; the exit code is made up.", "没有人看到它结束；退出码是补填的。"),
 }
 

@@ -19,7 +19,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
         "profile_run_peak",
         "nccl_oom",
     ),
-    "reserved_memory": ("free_memory_below_request", "gpu_oom", "kv_cache_too_small", "context_exceeds_kv_cache"),
+    "reserved_memory": ("free_memory_below_request", "gpu_oom", "kv_cache_too_small", "context_exceeds_kv_cache", "application_error"),
     "heterogeneous_gpus": ("weights_too_large", "profile_run_peak", "kv_cache_too_small", "gpu_oom", "free_memory_below_request", "application_error"),
     "cuda_graph_capture": ("kv_cache_too_small", "gpu_oom", "context_exceeds_kv_cache"),
     "sampler_warmup": ("gpu_oom", "profile_run_peak", "kv_cache_too_small"),

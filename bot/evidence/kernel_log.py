@@ -28,7 +28,7 @@ _ANCHORS = (
     b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
     b"SysRq", b"systemd-oomd", b"earlyoom[", b"OOMController", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
     b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"swap: usage",
-    b"fork rejected by pids", b"trap invalid opcode", b"amdgpu",
+    b"fork rejected by pids", b"trap invalid opcode", b"amdgpu", b"dxgkio_make_resident",
 )  # fmt: skip
 _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)
 _PREFIX = re.compile(
@@ -51,6 +51,7 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("gpu_lost", re.compile(r"GPU has fallen off the bus|fallen off the bus and is not responding|GPU is lost|NVRM: GPU (\S+): GPU has fallen")),
     ("nvrm_error", re.compile(r"NVRM: (?:GPU \S{1,20}: )?(RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),
     ("driver_no_memory", re.compile(r"NVRM: .{0,120}Out of memory (\[NV_ERR_NO_MEMORY\].{0,100})")),
+    ("wsl_not_resident", re.compile(r"dxgk: (dxgkio_make_resident: Ioctl failed: -12)\b")),  # ENOMEM: Windows did not give the memory of the card
     ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
     ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
     ("memory_failure", re.compile(r"([Mm]emory failure: \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),

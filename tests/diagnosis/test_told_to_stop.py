@@ -1,0 +1,54 @@
+"""What servers other than vLLM say when they are told to stop, what `ray start` says of its own processes, and what WSL words as something else."""
+
+import pytest
+
+from tests.diagnosis.bundles import diagnose
+
+SERVING = "[2026-05-02 10:05:00 TP0] Decode batch. #running-req: 1, #token: 911, token usage: 0.00, gen throughput (token/s): 61.22, #queue-req: 0\n"
+STOPS = (
+    "[2026-05-02 10:06:00] SIGTERM received. signum=15 frame=None. Draining requests and shutting down...\n[2026-05-02 10:06:00] Gracefully exiting... Remaining number of requests 0.",
+    "2026-05-02T10:06:00.706418Z  INFO text_generation_router::server: router/src/server.rs:2500: signal received, starting graceful shutdown",
+    "Signal (15) received.\nTimeout 30: Found 1 live models and 0 in-flight non-inference requests",
+)
+FAILED = "[2026-05-02 10:05:30 TP0] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.57 GiB of which 1.10 GiB is free.\n"
+UP = "2026-05-02 10:00:00,204\tSUCC scripts.py:861 -- Ray runtime started.\n"
+GONE = "2026-05-02 10:09:00,204\tERR scripts.py:1009 -- Some Ray subprocesses exited unexpectedly:\n2026-05-02 10:09:00,204\tERR scripts.py:1013 -- {}\n"
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_stop_that_was_asked_for_is_no_failure(stop: str) -> None:
+    assert diagnose({"container.log": SERVING + stop + "\n"}).cause == "normal_termination"
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_failure_before_the_stop_stays_the_cause(stop: str) -> None:
+    assert diagnose({"container.log": SERVING + FAILED + stop + "\n"}).cause not in ("normal_termination", "healthy", "unknown")
+
+
+@pytest.mark.parametrize(("end", "cause"), [("raylet [exit code=-11]", "segfault"), ("gcs_server [exit code=-6]", "abort"), ("raylet [exit code=1]", "unknown")])
+def test_rays_own_process_that_ended_is_named(end: str, cause: str) -> None:
+    assert diagnose({"container.log": UP}).cause == "healthy"
+    found = diagnose({"container.log": UP + GONE.format(end)})
+    assert found.cause == cause
+    assert end in " ".join(quote.quote for quote in found.evidence)
+
+
+def test_a_kill_of_rays_own_process_is_not_laid_on_anybody() -> None:
+    found = diagnose({"container.log": UP + GONE.format("raylet [exit code=-9]")})
+    assert found.cause == "unknown"
+    assert not found.recommendations
+
+
+def test_a_ray_process_that_was_told_to_end_had_not_failed() -> None:
+    told = "[2026-05-02 10:09:00,341 E 700 700] logging.cc:460: *** SIGTERM received at time=1777716540 on cpu 3 ***\n"
+    assert diagnose({"container.log": told}).cause == "normal_termination"
+    assert diagnose({"container.log": told + "ray.exceptions.ObjectStoreFullError: Failed to put object aa in object store because it is full.\n"}).cause == "ray_object_store"
+
+
+def test_a_device_that_is_not_ready_under_wsl_lacks_memory_that_windows_holds() -> None:
+    log = "RuntimeError: CUDA driver error: device not ready\n"
+    refused = "[ 5129.4] misc dxg: dxgk: dxgkio_make_resident: Ioctl failed: -12\n"
+    at_boot = "[    1.2] misc dxg: dxgk: dxgkio_query_adapter_info: Ioctl failed: -22\n"
+    assert diagnose({"container.log": log, "kernel.log": refused}).cause == "reserved_memory"
+    assert diagnose({"container.log": log, "kernel.log": at_boot}).cause == "unknown"
+    assert diagnose({"container.log": log}).cause == "unknown"
