@@ -18,6 +18,7 @@ Keys of the refusals (`playbooks/messages/<language>/<key>.j2`) and their parame
                   risk_too_high         risk, highest
                   no_approvers          namespace, cluster: nobody is configured who could approve
                   nobody_left           who, left, needed: besides who asked and who presses, too few could approve
+                  kept_elsewhere        keeper, object: Argo CD, Flux, Helm or an operator keeps it, and the policy lets it be changed there alone
                   frozen                who, at: the kill switch is on
     hour          dated_freeze          reason, opens (empty: not by these rules)
                   outside_window        opens (empty: not by these rules)

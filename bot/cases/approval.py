@@ -22,15 +22,24 @@ class ChangedMeanwhile(Conflict):
 
 def check_click(desk: Desk, case: Case, operation: Operation, approver_id: str, typed: str = "") -> None:
     """Everything, for one person more. Raises Refused (who, where, when, policy), ChangedMeanwhile, or what the dry run with the writing credentials says."""
-    _check_whole(desk, operation)
+    check_whole(desk, operation)
     _check_person(desk, case, operation, approver_id, [one.actor.id for one in operation.approvals])
     desk.policy.check_typed(operation, typed)
+    check_hour_and_keeper(desk, operation)
     _check_world(desk, operation)
 
 
 def check_again(desk: Desk, case: Case, operation: Operation) -> None:
     """Everything, for all who approved, right before the first write."""
-    _check_whole(desk, operation)
+    check_rules(desk, case, operation)
+    _check_world(desk, operation)
+
+
+def check_rules(desk: Desk, case: Case, operation: Operation) -> None:
+    """All of it but what the cluster says to the change itself: also for a process that begins where a killed one was about to write, since hours may have passed."""
+    check_whole(desk, operation)
+    if case.request.conversation is not None:
+        desk.policy.check_place(case.request.conversation)  # where the button was pressed: it counts nowhere else
     earlier: list[str] = []
     for approval in operation.approvals:
         try:
@@ -42,10 +51,17 @@ def check_again(desk: Desk, case: Case, operation: Operation) -> None:
             raise Refused("approval_lapsed", {"who": approval.actor.id, "lapsed": refused.key}) from refused  # the thread is told, not that person
         earlier.append(approval.actor.id)
     desk.policy.check_enough(operation)
-    _check_world(desk, operation)
+    check_hour_and_keeper(desk, operation)
 
 
-def _check_whole(desk: Desk, operation: Operation) -> None:
+def check_go_on(desk: Desk, operation: Operation) -> None:
+    """For the rest of a plan that stopped half-way, when an approver says so: all but the approvals themselves, which may be hours old."""
+    check_whole(desk, operation)
+    desk.policy.check_change(operation.remediation, desk.frozen())
+    check_hour_and_keeper(desk, operation)
+
+
+def check_whole(desk: Desk, operation: Operation) -> None:
     """The kept plan is the one that was shown, and each approval is of it."""
     digest = operation.remediation.digest
     if desk.engine.digest_of(operation.remediation) != digest or any(approval.digest != digest for approval in operation.approvals):
@@ -65,10 +81,18 @@ def _check_person(desk: Desk, case: Case, operation: Operation, approver_id: str
     )
 
 
+def check_hour_and_keeper(desk: Desk, operation: Operation) -> None:
+    """The hour, and whether somebody else keeps the object by now (or policy lets it be changed in place no more)."""
+    plan = operation.remediation
+    desk.check_when(plan, but_of=operation.id)
+    keeper = desk.engine.keeper(plan, desk.reader(plan.target), in_place=desk.policy.gitops_in_place)
+    if keeper:
+        raise Refused("kept_elsewhere", {"keeper": keeper, "object": str(plan.object)})
+
+
 def _check_world(desk: Desk, operation: Operation) -> None:
-    """The hour, the object, and what the cluster says to it."""
+    """The object, and what the cluster says to the change."""
     target = operation.remediation.target
-    desk.check_when(operation.remediation)
     writer = desk.writer(target)
     changed = desk.engine.differences(operation.remediation, desk.reader(target))
     if changed:

@@ -140,10 +140,10 @@ class Desk:
 
     # -------------------------------------------------------- when, and the switch
 
-    def check_when(self, remediation: Remediation) -> None:
-        """Windows, dated freezes, quotas."""
+    def check_when(self, remediation: Remediation, *, but_of: str = "") -> None:
+        """Windows, dated freezes, quotas. `but_of`: the operation that is asked about; it is not counted against itself once it has begun."""
         now = self.clock.now()
-        self.policy.check_when(remediation, self.store.acts(now - HOUR), now)
+        self.policy.check_when(remediation, [one for one in self.store.acts(now - HOUR) if one.id != but_of], now)
 
     def record_act(self, operation: Operation) -> None:
         """Counts a change that is begun; of two at once the second sees the first. Raises Refused."""

@@ -42,6 +42,12 @@ class Plan(Protocol):
     ) -> Remediation | Handout: ...
 
 
+class Keeper(Protocol):
+    """Who keeps what a plan changes, where it is therefore left alone; "" where nothing stands against it."""
+
+    def __call__(self, remediation: Remediation, reader: ClusterReader, *, in_place: bool) -> str: ...
+
+
 class PlanUndo(Protocol):
     def __call__(self, operation: Operation, reader: ClusterReader, *, new_id: NewId) -> Remediation: ...
 
@@ -79,6 +85,7 @@ class Engine:
     plan_undo: PlanUndo
     differences: Callable[[Remediation, ClusterReader], tuple[Difference, ...]]
     digest_of: Callable[[Remediation], str]
+    keeper: Keeper
     dry_run: Callable[[Remediation, ClusterWriter], None]
     execute_step: Callable[[Remediation, int, str, ClusterWriter], Written]
     carried_out: Callable[[Operation, ClusterReader, Sequence[Operation]], Operation]
@@ -102,6 +109,7 @@ def real(hands: NodeHands | None = None, servers: Mapping[str, Any] | None = Non
     from bot.remediation.lives import lives
     from bot.remediation.measure import Measure as Measuring
     from bot.remediation.measure import compare
+    from bot.remediation.ownership import keeper
     from bot.remediation.sent import carried_out
     from bot.remediation.standing import standing
 
@@ -115,6 +123,7 @@ def real(hands: NodeHands | None = None, servers: Mapping[str, Any] | None = Non
         plan_undo=remediation.plan_undo,
         differences=remediation.differences,
         digest_of=remediation.digest_of,
+        keeper=keeper,
         dry_run=remediation.dry_run,
         execute_step=remediation.execute_step,
         carried_out=carried_out,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from bot.cases.approval import check_again, differences_of
+from bot.cases.approval import check_again, check_rules, check_whole, differences_of
 from bot.cases.buttons import taken_back, with_buttons
 from bot.cases.changed import voids
 from bot.cases.desk import Desk
@@ -25,6 +25,8 @@ def execute(desk: Desk, case_id: str) -> None:
     case = desk.get(case_id)
     if case.state is State.APPROVED:
         case = _begin(desk, case)
+    elif case.state is State.EXECUTING and not _may_begin(desk, case):
+        return
     if case.state is not State.EXECUTING or case.operation is None:
         return
     operation: Operation | None = case.operation
@@ -70,6 +72,35 @@ def _begin(desk: Desk, case: Case) -> Case:
     return kept
 
 
+def _may_begin(desk: Desk, case: Case) -> bool:
+    """Whether a killed process, or a try that failed, may be followed by another one: as long as nothing arrived, by the rules as they are now. What has begun is
+    brought to its end; whether the object is still what it was, is looked at right before the patch."""
+    operation = case.operation
+    if operation is None or operation.next_step > 0 or _arrived(desk, operation):
+        return True
+    try:
+        check_rules(desk, case, operation)
+    except Refused as refused:
+        _refused(desk, case, 0, operation.sending is None, Words(refused.key, refused.parameters))
+        return False
+    return True
+
+
+def _arrived(desk: Desk, operation: Operation) -> bool:
+    """Whether the step that was being sent is known to be there."""
+    if operation.sending is None:
+        return False
+    try:
+        return len(_sent(desk, operation).remediation.steps) > operation.next_step
+    except WorldError:
+        return False
+
+
+def _sent(desk: Desk, operation: Operation) -> Operation:
+    """What of it was sent, with the step that may have been on its way when nobody heard of it any more."""
+    return desk.engine.carried_out(replace(operation, sending=operation.next_step), desk.reader(operation.remediation.target), ())
+
+
 def _there(desk: Desk, case: Case, operation: Operation) -> tuple[str, ...]:
     """The pods that the rollout replaces. Those from before the change that an undo takes back are of the template that it restores, so they stay."""
     plan = operation.remediation
@@ -96,6 +127,7 @@ def _step(desk: Desk, case_id: str, operation: Operation) -> Operation | None:
     index, case = operation.next_step, desk.get(case_id)
     try:
         desk.policy.check_frozen(desk.frozen())
+        check_whole(desk, operation)
         writer = desk.writer(operation.remediation.target)
     except Refused as refused:
         _refused(desk, case, index, operation.sending is None, Words(refused.key, refused.parameters))
@@ -124,10 +156,9 @@ def _may_stand(desk: Desk, operation: Operation, wrong: Permanent) -> bool:
     if operation.remediation.steps[index].kind not in MARKED:
         return tried
     try:
-        arrived = desk.engine.carried_out(replace(operation, sending=index), desk.reader(operation.remediation.target), ())
+        return len(_sent(desk, operation).remediation.steps) > index
     except WorldError:
         return True
-    return len(arrived.remediation.steps) > index
 
 
 def _came_back(written: Written) -> dict[str, Any]:

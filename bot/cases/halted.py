@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bot.cases.approval import check_go_on
 from bot.cases.buttons import goes_on, with_buttons
 from bot.cases.desk import Desk
 from bot.cases.pressed import decide_on
@@ -35,8 +36,7 @@ def _go_on(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     if operation is None or not desk.is_approver(pressed.actor.id, operation.remediation):
         plan = operation.remediation if operation else None
         raise Refused("not_approver", {"who": ", ".join(desk.policy.named_approvers(plan.target, plan.action)) if plan else ""})
-    desk.policy.check_frozen(desk.frozen())
-    desk.check_when(operation.remediation)
+    check_go_on(desk, operation)
     changed = desk.engine.standing(operation, desk.reader(operation.remediation.target))
     if changed:  # the rest was made for what the first steps left there
         why = Words("reverted", {"by": changed[0].who, "path": changed[0].path})

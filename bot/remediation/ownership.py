@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.model import Text
+from bot.model import Remediation, StepKind, Text
+from bot.ports import ClusterReader
+from bot.remediation.bound import read
 from bot.remediation.workload import controller_of, metadata
 
 
@@ -22,6 +24,18 @@ class Owner:
     @property
     def says(self) -> Text:
         return _SAYS[self.kind](self.name)
+
+    @property
+    def called(self) -> str:
+        """The keeper by its name, for a refusal."""
+        return f"{_CALLED[self.kind]}{self.name}"
+
+    def forbids(self, *, in_place: bool) -> bool:
+        """Whether its object is left alone. `in_place`: policy allows a change; what an operator made of its own object is put back at once all the same."""
+        return not in_place or self.kind == "controller"
+
+
+_CALLED = {"argocd": "Argo CD ", "flux": "Flux ", "helm": "Helm release ", "controller": ""}
 
 
 _SAYS = {
@@ -42,6 +56,16 @@ _SAYS = {
         f"该对象由 {name} 创建，直接修改会被还原。请在那里修改。",
     ),
 }
+
+
+def keeper(remediation: Remediation, reader: ClusterReader, *, in_place: bool) -> str:
+    """Who keeps what a plan changes, now, where it is therefore left alone; "" where nothing stands against it. A plain restart changes nothing that anybody
+    keeps, and an undo puts back what they had. Raises NotFound, Forbidden, Temporary."""
+    patched = dict.fromkeys(step.object for step in remediation.steps if step.kind is StepKind.PATCH)
+    if remediation.direction == "undo" or (not remediation.before and set(patched) <= {remediation.object}):
+        return ""
+    found = (owner(read(ref, reader)) for ref in patched if ref.kind != "Node")
+    return next((one.called for one in found if one is not None and one.forbids(in_place=in_place)), "")
 
 
 def owner(body: Mapping[str, Any]) -> Owner | None:

@@ -119,7 +119,7 @@ def _checked(ask: Ask, recipe: Recipe, here: Situation, workload: Workload, chan
     # a restart's annotation stands in nobody's manifest, so nobody puts it back; a changed strategy would be
     kept_by = None if owner is None or (not change.undoable and not writes.edits) else owner
     kept = None if kept_by is None else _source(kept_by, workload, change, here.reader)
-    if kept_by is not None and kept is not None and (not here.in_place or kept_by.kind == "controller"):
+    if kept_by is not None and kept is not None and kept_by.forbids(in_place=here.in_place):
         return Handout(ask.remedy, _both(kept_by.says, kept.when), source_patch(kept, fragment(workload, change)))
     if writes.held is not None:
         return Handout(ask.remedy, writes.held, fragment(workload, change) if change.undoable else "")

@@ -1,9 +1,11 @@
 """What GitOps keeps: the patch for its source with the place where it stands, and when a change in place would be put back."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bot.remediation import ownership
 from tests.remediation.plans import handed_out, planned
 from tests.remediation.shelf import ShelfReader, container, deployment_shelf, workload
 
@@ -85,3 +87,22 @@ def test_in_place_only_when_policy_says_so_and_with_the_warning() -> None:
     handed_out(shelf)
     plan = planned(shelf, in_place=True)
     assert any("put back within seconds" in note.en for note in plan.notes)
+
+
+@pytest.mark.parametrize(("meta", "name"), [(TRACKED, "Argo CD chat"), (KUSTOMIZED, "Flux Kustomization flux/apps"), (RELEASED, "Flux HelmRelease flux/chat")])
+def test_who_took_the_object_over_after_the_preview_is_seen_before_the_write(meta: dict[str, Any], name: str) -> None:
+    plan = planned(kept({}))
+    assert ownership.keeper(plan, kept({}), in_place=False) == ""
+    assert ownership.keeper(plan, kept(meta), in_place=False) == name
+    assert ownership.keeper(plan, kept(meta), in_place=True) == ""
+
+
+def test_what_an_operator_took_over_is_left_alone_whatever_the_rules_say() -> None:
+    meta = {"ownerReferences": [{"kind": "Shop", "name": "chat", "controller": True, "apiVersion": "x.example/v1", "uid": "u"}]}
+    assert ownership.keeper(planned(kept({})), kept(meta), in_place=True) == "Shop chat"
+
+
+def test_a_plain_restart_and_an_undo_are_nobodys_business() -> None:
+    shelf = kept(TRACKED)
+    assert ownership.keeper(planned(shelf, "restart"), shelf, in_place=False) == ""
+    assert ownership.keeper(replace(planned(kept({})), direction="undo"), shelf, in_place=False) == ""

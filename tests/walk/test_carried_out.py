@@ -65,7 +65,7 @@ def test_a_refusal_after_a_try_that_did_not_arrive_leaves_everything_as_it_was(s
 
 def test_where_nobody_can_look_whether_an_earlier_try_arrived_it_is_not_called_nothing_done(stage: Stage) -> None:
     stage.world.fail["execute_step"] = [Unreachable("no answer"), Forbidden("the token has expired")]
-    stage.world.fail["carried_out"] = [Unreachable("no answer")]
+    stage.world.fail["carried_out"] = [Unreachable("no answer")] * 2
     case = stage.later(stage.approved(), seconds=5)
     assert (case.state, case.trouble and case.trouble.key) == (State.STUCK, "step_refused")
 

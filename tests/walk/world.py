@@ -225,6 +225,7 @@ class SmallWorld:
     after_rollout: int = 0
     rollout: Rollout = DONE
     new_pod: Diagnosis | None = FINE
+    kept_by: str = ""  # Argo CD, Flux or Helm
     verdict: Verdict | None = None
     handout: Handout | None = None
     reverted: tuple[Difference, ...] = ()
@@ -300,6 +301,10 @@ class SmallWorld:
     def digest_of(self, remediation: Remediation) -> str:
         return f"digest-{remediation.id}" if remediation.steps[0].patch[0]["value"] in (57344, 131072) else "another"
 
+    def keeper(self, remediation: Remediation, reader: Any, *, in_place: bool) -> str:
+        self._call("keeper")
+        return "" if in_place or remediation.direction == "undo" else self.kept_by
+
     def dry_run(self, remediation: Remediation, writer: Any) -> None:
         self._call("dry_run")
         self.dry_runs += 1
@@ -355,7 +360,7 @@ class SmallWorld:
 
     def engine(self) -> Engine:
         return Engine(
-            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.pods_there, self.observe, self.judge,
+            self.locate, self.collect, self.examine, self.plan, self.foresee, self.plan_undo, self.differences, self.digest_of, self.keeper, self.dry_run, self.execute_step, self.carried_out, self.standing, self.lives, self.pods_there, self.observe, self.judge,
             self.measure, compare, lambda *_: self.read,
         )  # fmt: skip
 

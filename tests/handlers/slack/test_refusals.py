@@ -26,6 +26,11 @@ SAID: dict[str, tuple[dict[str, str], str, str]] = {
     "risk_too_high": ({"risk": "high", "highest": "low"}, "the plan's risk is high, at most low is allowed here.", "方案风险为高，此处最高允许低"),
     "no_approvers": ({"namespace": "llm", "cluster": "east"}, "nobody is set up who could approve changes in llm of east", "没有配置可审批 east 中 llm 改动的人"),
     "nobody_left": ({"who": "S01ONCALL", "left": "0", "needed": "1"}, "besides you and whoever asked, 0 of <!subteam^S01ONCALL> could approve, and it takes 1.", "<!subteam^S01ONCALL> 中只剩 0 人"),
+    "kept_elsewhere": (
+        {"object": "Deployment llm/chat", "keeper": "Argo CD shop"},
+        "Deployment llm/chat is kept by `Argo CD shop`, and such an object is not changed in place here.",
+        "由 `Argo CD shop` 维护",
+    ),
     "frozen": ({"who": "U01ANA", "at": AT}, "changes are frozen by <@U01ANA> since <!date^1796630400^", "<@U01ANA> 自 <!date^1796630400^"),
     "dated_freeze": ({"reason": "year end", "opens": AT}, f"(year end). Possible again from {DAY}.", f"变更冻结期（year end）。{DAY} 起可再次变更。"),
     "outside_window": ({"opens": AT}, f"outside of the change window. It opens {DAY}.", f"窗口将于 {DAY} 打开。"),
