@@ -181,6 +181,9 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
     if given is not None:
         found.append(Fact("termination.grace_s", int(given), _place(facts, said)))
         found.append(Fact("termination.hurried", grace is not None and given < grace, _place(facts, said)))
+        slept = number(facts, "container.prestop_s")
+        if slept is not None:
+            found.append(Fact("termination.prestop_takes_grace", slept >= given - NEAR, _place(facts, "container.prestop_s")))
     if text(facts, "container.role"):
         helper = text(facts, "container.role") == "sidecar" and text(facts, "container.looks") == "plain"
         found.append(Fact("termination.of_helper", helper, _place(facts, "container.name")))

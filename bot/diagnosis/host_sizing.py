@@ -164,7 +164,8 @@ def _grace(remedy: str, direction: str, facts: Facts) -> Sized | None:
     if grace is None:
         return None
     effect = Text("Requests in flight have that long to finish when the pod is stopped.", "停止 Pod 时，进行中的请求有这么长时间完成。")
-    return Sized(remedy, direction, effect, int(grace), max(int(grace * 2), DEFAULT_GRACE))
+    slept = number(facts, "container.prestop_s") or 0  # the hook counts into the grace period
+    return Sized(remedy, direction, effect, int(grace), max(int(grace * 2), int(slept) + DEFAULT_GRACE))
 
 
 _SIZERS: dict[tuple[str, str], Callable[[str, str, Facts], Sized | Impossible | None]] = {

@@ -190,6 +190,7 @@ def _container(index: int, kind: str, spec: Node, status: Node, pod: Node, facts
     _resources(spec, status, pod, add)
     _looks(kind, spec, status, add)
     _probes(spec, add)
+    _prestop(spec, add)
     _shm(spec, pod, add)
     _state(status, add)
 
@@ -274,6 +275,15 @@ def _probes(spec: Node, add: _Add) -> None:
         add(f"{name}_budget_s", min(delay + period * failures, 10**9), probe.at("failureThreshold") or probe)
         port = probe.at("httpGet", "port") or probe.at("tcpSocket", "port")
         add(f"{name}_port", str(port.value) if port.value is not None else "", port)
+
+
+def _prestop(spec: Node, add: _Add) -> None:
+    """Seconds that the preStop hook sleeps, in its own words; they count into the grace period."""
+    hook = spec.at("lifecycle", "preStop")
+    slept = [int(found) for node in hook.each("exec", "command") for found in re.findall(r"\bsleep\s+(\d{1,6})\b", node.text())]
+    words = " ".join(node.text() for node in hook.each("exec", "command"))
+    slept += [int(found) for found in re.findall(r"^(?:\S*/)?sleep (\d{1,6})$", words)]
+    add("prestop_s", hook.integer("sleep", "seconds") or max(slept, default=None), hook)
 
 
 def _shm(spec: Node, pod: Node, add: _Add) -> None:

@@ -270,3 +270,10 @@ def test_a_call_that_the_system_refused_is_host_memory_only_where_it_was_being_p
 def test_what_the_host_uses_of_a_shared_memory_is_no_other_process_on_the_card(total: str, cause: str) -> None:
     log = f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 958.00 MiB. GPU 0 has a total capacity of {total} GiB of which 650.45 MiB is free. Including non-PyTorch memory, this process has 43.85 GiB memory in use. Of the allocated memory 41.46 GiB is allocated by PyTorch, and 2.07 GiB is reserved by PyTorch but unallocated.\n"
     assert diagnose({"container.log": log}).cause == cause
+
+
+@pytest.mark.parametrize(("before", "advised"), [("", True), ("ERROR 01-14 09:00:44 [core.py:632] EngineCore failed to start.\n", False)])
+def test_engine_that_failed_to_start_is_not_told_to_take_fewer_requests(before: str, advised: bool) -> None:
+    found = diagnose({"container.log": before + "ERROR 01-14 09:00:44 [core.py:632] " + oom()})
+    assert found.cause == "gpu_oom"
+    assert ("limit_concurrency" in {advice.remedy for advice in found.recommendations}) is advised

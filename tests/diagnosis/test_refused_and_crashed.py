@@ -142,3 +142,21 @@ def test_code_of_its_own_is_the_answer_to_a_stop_only_behind_it(stopped: str, ca
     the_pod = pod([container()], [status(state=terminated(1), ready=False, restartCount=0)], metadata={"deletionTimestamp": stopped.replace(":03Z", ":33Z"), "deletionGracePeriodSeconds": 30})
     found = diagnose({"pod.json": the_pod, "events.json": {"kind": "List", "items": [event("Killing", "Stopping container server", at=stopped)]}})
     assert found.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("hook", "to"),
+    [
+        ({"exec": {"command": ["sleep", "120"]}}, 150),
+        ({"exec": {"command": ["/bin/sh", "-c", "touch /tmp/x && sleep 29"]}}, 60),
+        ({"sleep": {"seconds": 60}}, 90),
+        ({"exec": {"command": ["sh", "-c", "sleep 5"]}}, None),
+        ({"httpGet": {"path": "/drain", "port": 8000}}, None),
+    ],
+)
+def test_hook_that_sleeps_for_the_whole_grace_period_calls_for_a_longer_one(hook: dict[str, object], to: int | None) -> None:
+    the_pod = pod([container(lifecycle={"preStop": hook})], [status(state=terminated(137), ready=False, restartCount=0)], metadata={"deletionTimestamp": "2026-01-14T09:31:07Z"})
+    found = diagnose({"pod.json": the_pod, "events.json": {"kind": "List", "items": [event("Killing", "Stopping container server", at="2026-01-14T09:30:37Z")]}})
+    assert found.cause == "grace_period_kill"
+    assert ("hook sleeps" in found.summary.en) is (to is not None)
+    assert to is None or (remedies(found)[0], found.recommendations[0].to_value) == ("grace_period:raise", to)
