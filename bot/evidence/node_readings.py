@@ -110,11 +110,16 @@ def _free(section: Section, emit: Emit) -> None:
                 ("free", "memory_free"),
                 ("available", "memory_available"),
                 ("buff/cache", "memory_cache"),
+                ("cached", "memory_cache"),
                 ("shared", "memory_shared"),
             ):
                 size = _bytes(values.get(column, ""), unit)
                 if size is not None:
                     emit(f"node.{name}_bytes", size, line)
+        elif columns and words[:2] == ["-/+", "buffers/cache:"] and len(words) > 3:  # before procps 3.3.10, and busybox: it has no column of what is available
+            left = _bytes(words[3], unit)
+            if left is not None:
+                emit("node.memory_available_bytes", left, line)
         elif columns and words[0] == "Swap:" and len(words) > 2:
             total, used = _bytes(words[1], unit), _bytes(words[2], unit)
             if total is not None:

@@ -6,7 +6,7 @@ Read only where the command printed a log or is not known: a list of processes s
 import re
 from functools import partial
 
-from bot.evidence import events_text, kernel_log, pasted_pods, runtime_events
+from bot.evidence import events_text, kernel_log, kubelet_journal, pasted_pods, runtime_events
 from bot.evidence.sections import MAX_BYTES, MAX_LINES, Section, sections
 from bot.model import Fact
 
@@ -24,7 +24,7 @@ def facts(data: bytes, source: str) -> list[Fact]:
     kernel = [fact for fact in kernel_log.read(_only(data, logs), source).facts if fact.name.startswith("kernel.")]
     told = kernel if any(fact.name not in ("kernel.looked", "kernel.kills") for fact in kernel) else []
     pod = pasted_pods.facts(every, partial(_only, data), source)
-    return [*told, *pod, *runtime_events.facts((line.number, line.text, line.place(source)) for line in lines), *events_text.facts(lines, source)]
+    return [*told, *pod, *kubelet_journal.facts(lines, source), *runtime_events.facts((line.number, line.text, line.place(source)) for line in lines), *events_text.facts(lines, source)]
 
 
 def _only(data: bytes, kept: list[Section]) -> bytes:

@@ -1,4 +1,4 @@
-"""What servers other than vLLM say when they are told to stop, what `ray start` says of its own processes, and what WSL words as something else."""
+"""What servers other than vLLM say of their end: told to stop, one of Ray's own processes gone, an assertion of ggml, memory that WSL holds back."""
 
 import pytest
 
@@ -52,3 +52,24 @@ def test_a_device_that_is_not_ready_under_wsl_lacks_memory_that_windows_holds() 
     assert diagnose({"container.log": log, "kernel.log": refused}).cause == "reserved_memory"
     assert diagnose({"container.log": log, "kernel.log": at_boot}).cause == "unknown"
     assert diagnose({"container.log": log}).cause == "unknown"
+
+
+TRACE = "libggml-base.so(ggml_print_backtrace+0x21f)[0x72edb99cd82f]\nlibggml-base.so(ggml_abort+0x152)[0x72edb99cda02]\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "cause", "certainty"),
+    [
+        ("", "abort", "possible"),
+        ("/app/src/llama-context.cpp:919: GGML_ASSERT(n_tokens_all <= cparams.n_batch) failed\n", "abort", "likely"),
+        ("/app/ggml/src/ggml.c:1470: GGML_ASSERT(ctx->mem_buffer != NULL) failed\n", "node_out_of_memory", "likely"),
+        ("ROCm error: invalid device function\n", "application_error", "likely"),
+    ],
+)
+def test_the_stack_of_ggml_says_less_than_what_stands_above_it(above: str, cause: str, certainty: str) -> None:
+    found = diagnose({"container.log": above + TRACE})
+    assert (found.cause, found.certainty.value) == (cause, certainty)
+
+
+def test_a_card_that_was_full_stays_the_cause_above_the_stack_of_ggml() -> None:
+    assert diagnose({"container.log": "CUDA error: out of memory\n/app/ggml/src/ggml-cuda/ggml-cuda.cu:97: CUDA error\n" + TRACE}).cause == "gpu_oom"

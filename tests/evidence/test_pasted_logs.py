@@ -24,3 +24,18 @@ def test_words_that_a_process_may_choose_are_no_kernel_lines(command: str) -> No
 
 def test_lines_without_a_command_are_read() -> None:
     assert {fact.name for fact in facts(f"{KILL}\n".encode(), "x")} >= {"kernel.kills", "kernel.looked"}
+
+
+RECLAIMED = (
+    'I0203 04:05:06.1 70 eviction_manager.go:366] "Eviction manager: must evict pod(s) to reclaim" resourceName="{}"',
+    'I0203 04:05:06.1 70 eviction_manager.go:350] "Eviction manager: attempting to reclaim" resourceName="{}"',
+    "I0203 04:05:06.1 70 eviction_manager.go:351] eviction manager: must evict pod(s) to reclaim {}",
+)
+
+
+@pytest.mark.parametrize("line", RECLAIMED)
+@pytest.mark.parametrize(("short", "name"), [("memory", "events.node_pressure"), ("ephemeral-storage", "events.disk_pressure"), ("pids", None)])
+def test_a_kubelet_that_reclaims_tells_what_its_node_was_short_of(line: str, short: str, name: str | None) -> None:
+    found = facts(f"$ journalctl -u kubelet\n{line.format(short)}\n".encode(), "node_readings.txt")
+    assert [(fact.name, fact.place.line if fact.place else None) for fact in found] == ([(name, 2)] if name else [])
+    assert not facts(f"$ ps aux\n{line.format(short)}\n".encode(), "node_readings.txt")
