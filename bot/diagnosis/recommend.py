@@ -111,7 +111,13 @@ def _will_not_help(finding: Finding, facts: Facts) -> tuple[WillNotHelp, ...]:
     found: dict[str, WillNotHelp] = {}
     for item in finding.signature.will_not_help:
         name, direction = split(item.id)
-        why = item.why or (_WRONG_WHY[family_of(finding.cause)] if item.id in WRONG_KIND.get(family_of(finding.cause), ()) else None)
+        why = item.why or _wrong_kind(item.id, family_of(finding.cause), facts)
         if why is not None and words.complete(why, facts):
             found[item.id] = WillNotHelp(name, direction, words.fill(why, facts))
     return tuple(found.values())
+
+
+def _wrong_kind(remedy: str, family: str, facts: Facts) -> Text | None:
+    """Why it treats the wrong kind of memory. Where the card's memory is the host's there are no two kinds."""
+    one_memory = family == "host_memory" and facts.get("device.unified_memory") is True
+    return _WRONG_WHY[family] if remedy in WRONG_KIND.get(family, ()) and not one_memory else None

@@ -39,3 +39,11 @@ def test_a_scheduler_that_was_killed_is_no_exception_of_the_program() -> None:
     alone = diagnose({"container.log": DIED})
     assert alone.cause == "unknown"
     assert advised(alone) == []
+
+
+def test_less_for_the_card_is_not_called_useless_for_the_host_where_both_have_one_memory() -> None:
+    line = "Jun 02 09:15:01 node systemd-oomd[811]: Killed /system.slice/model.service due to memory used (123000000000) / total (127000000000) being more than 90.00%\n"
+    for listing, useless in ((CARD, True), (BOARD, False)):
+        found = diagnose({"container.log": LOADED + line, "nvidia-smi.txt": listing})
+        assert found.cause == "node_out_of_memory"
+        assert (("gpu_memory_utilization", "lower") in {(each.remedy, each.direction) for each in found.will_not_help}) is useless
