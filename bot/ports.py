@@ -232,6 +232,9 @@ class JobQueue(Protocol):
     def put(self, job: Job) -> None:
         """Durable when it returns. A waiting job of the same non-empty key is kept and this one dropped."""
 
+    def put_missing(self, job: Job) -> bool:
+        """The same, unless a job of the same key waits or runs, or one of its Case is being given up. Whether it was put."""
+
     def start(self) -> None: ...
 
     def stop(self, *, timeout_s: float = 10) -> None:

@@ -12,7 +12,7 @@ Handlers call `Cases` and read nouns. Each call keeps what came and puts a job; 
     expire    an approval that nobody gave                       ending.py
     close     a Case that nobody touched                         ending.py
     announce  the thread shows the Case                          announcing.py
-    look      that again, while a plan waits                     announcing.py
+    sweep     open Cases whose job or message is missing         sweeping.py
     given_up  a job that failed each time                        trouble.py
 
 Keys of messages that come from here (`Case.trouble`, `Operation.ended`, whispers), besides those of `bot/policy.py`:
@@ -49,8 +49,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cases import aftercare, announcing, approving, check, ending, execution, planning, press, rollout, switch, trouble
-from bot.cases.buttons import started
+from bot.cases import aftercare, announcing, approving, check, ending, execution, planning, press, rollout, sweeping, switch, trouble
 from bot.cases.desk import Audit, Desk, Timings, new_id
 from bot.cases.engine import Engine, real
 from bot.cases.pressed import job_of
@@ -61,16 +60,6 @@ from bot.ports import CaseStore, Chat, Clock, ClusterReader, ClusterWriter, JobQ
 
 __all__ = ["Cases", "Engine", "Status", "Timings"]
 
-DUE = {
-    State.RECEIVED: "check",
-    State.CHECKING: "check",
-    State.PLANNING: "plan",
-    State.AWAITING_APPROVAL: "expire",
-    State.APPROVED: "execute",
-    State.EXECUTING: "execute",
-    State.WATCHING: "watch",
-    State.VERIFYING: "verify",
-}
 WATCH_ATTEMPTS = 40  # a cluster that does not answer for a while must not end a watch
 LOOK_BACK = 100  # Cases among which the last ones of somebody are looked for
 CHAT_ATTEMPTS = 200  # with pauses of up to a minute: some three hours
@@ -197,32 +186,22 @@ class Cases:
             "verify": rollout.verify,
             "expire": ending.expire,
             "close": ending.close,
-            "look": announcing.look,
         }
         for name, work in of_case.items():
             queue.register(name, self._on_case(work), time_to_run_s=60)
         queue.register("aftercare", self._on_case(aftercare.aftercare), time_to_run_s=60, attempts=WATCH_ATTEMPTS)
         queue.register("announce", self._on_case(announcing.announce), time_to_run_s=60, attempts=CHAT_ATTEMPTS)
         queue.register("press", lambda job: press.press(self._desk, job), time_to_run_s=60)
+        queue.register(sweeping.NAME, lambda job: sweeping.work(self._desk), time_to_run_s=60, attempts=CHAT_ATTEMPTS)
         queue.register("given_up", lambda job: trouble.given_up(self._desk, job), time_to_run_s=60)
 
     def _on_case(self, work: Callable[[Desk, str], None]) -> Callable[[Job], None]:
         return lambda job: work(self._desk, job.case_id)
 
     def resume(self) -> int:
-        """Puts the job that is due for each open Case, and shows each as it is: what a killed process left is picked up. Gives how many are open."""
-        found = self._desk.store.open_cases()
-        for case in found:
-            if case.state in DUE:
-                at = case.operation.expires_at if case.state is State.AWAITING_APPROVAL and case.operation else None
-                self._desk.put(DUE[case.state], case.id, at=at)
-            else:
-                self._desk.put("close", case.id, at=case.updated_at + self._desk.timings.undo_window)
-            operation = started(case)
-            if operation is not None and aftercare.due(operation):
-                self._desk.put("aftercare", case.id)
-            self._desk.announce(case)
-        return len(found)
+        """Puts the job that is due for each open Case, and has shown what its thread does not show: what a killed process left is picked up; then that again every
+        minute. Gives how many are open."""
+        return sweeping.sweep(self._desk)
 
     def tell(self, actor: Actor, conversation: Conversation, refused: Refused) -> None:
         """Tells one person why something was refused."""

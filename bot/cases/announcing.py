@@ -8,15 +8,18 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from bot.cases.aftercare import due
 from bot.cases.desk import Desk
 from bot.errors import NotFound, Permanent
 from bot.model import Case, Operation, State
 
 STEP_S = 15  # how often a running time is rewritten, seconds
-LOOK = timedelta(minutes=5)  # a plan that waits is rewritten so often, since only then is it noticed that somebody deleted its message
+# What people wait for is rewritten now and then although nothing changed, since only then is it noticed that somebody deleted its message: often in the first hour, then seldom.
+OFTEN, SELDOM, FIRST = timedelta(minutes=5), timedelta(hours=1), timedelta(hours=1)
+LOOKED_AT = (State.AWAITING_APPROVAL, State.APPROVED, State.EXECUTING, State.WATCHING, State.VERIFYING, State.STUCK)
 log = logging.getLogger(__name__)
 
 
@@ -25,27 +28,44 @@ def announce(desk: Desk, case_id: str) -> None:
     case = desk.get(case_id)
     if case.request.conversation is None:
         return
-    waits = case.operation if case.state is State.AWAITING_APPROVAL else None
-    looks = (desk.clock.now() - waits.requested_at) // LOOK if waits else 0
-    for purpose, shows in list(_messages(case, looks)):
-        print_ = _fingerprint(shows)
-        if case.announced.get(purpose) in (print_, f"failed:{print_}"):
+    for purpose, print_ in _prints(case, desk.clock.now()):
+        if case.announced.get(purpose) in (print_, _failed(print_)):
             continue
         try:
             case = _show(desk, case, purpose, print_)
         except Permanent as wrong:
             log.warning("case %s: the message %s cannot be shown: %s", case_id, purpose, wrong)
             desk.note("not_shown", case, purpose=purpose, reason=str(wrong))
-            case = _keep(desk, case_id, purpose, None, f"failed:{print_}")
+            case = _keep(desk, case_id, purpose, None, _failed(print_))
             if purpose == "top":
                 return
-    if waits:
-        desk.put("look", case_id, after=LOOK)
 
 
-def look(desk: Desk, case_id: str) -> None:
-    """The job "look": has the Case announced, by the one job that may post for it."""
-    desk.announce(desk.get(case_id))
+def is_shown(case: Case, now: datetime) -> bool:
+    """Whether the thread shows all of the Case, as far as it can be shown."""
+    if case.request.conversation is None:
+        return True
+    prints = _prints(case, now)
+    if case.announced.get("top") == _failed(dict(prints)["top"]):
+        return True
+    return all(case.announced.get(purpose) in (print_, _failed(print_)) for purpose, print_ in prints)
+
+
+def _prints(case: Case, now: datetime) -> list[tuple[str, str]]:
+    return [(purpose, _fingerprint(shows)) for purpose, shows in _messages(case, _looks(case, now))]
+
+
+def _looks(case: Case, now: datetime) -> int:
+    """How many times it was due to be looked at since the Case came into its state. A verified change is watched for a while, too."""
+    watched = case.state is State.VERIFIED and case.operation is not None and due(case.operation)
+    if not case.history or not (watched or case.state in LOOKED_AT):
+        return 0
+    passed = max(now - case.history[-1].at, timedelta())
+    return min(passed, FIRST) // OFTEN + max(passed - FIRST, timedelta()) // SELDOM
+
+
+def _failed(print_: str) -> str:
+    return f"failed:{print_}"
 
 
 def _show(desk: Desk, case: Case, purpose: str, print_: str) -> Case:
@@ -72,7 +92,7 @@ def _without_thread(desk: Desk, case: Case, purpose: str) -> Case:
     place = case.request.conversation
     if place is None or (place.thread is None and purpose == "top"):
         raise NotFound("neither the thread nor the channel is there")
-    case = desk.change(case.id, lambda now: replace(now, request=replace(now.request, conversation=replace(place, thread=None))))
+    case = desk.change(case.id, lambda now: replace(now, request=replace(now.request, conversation=replace(place, thread=None))), touched=False)
     return case if purpose == "top" else _keep(desk, case.id, "top", desk.chat.post(replace(case, posts={name: ts for name, ts in case.posts.items() if name != "top"}), "top"), None)
 
 
@@ -82,11 +102,11 @@ def _keep(desk: Desk, case_id: str, purpose: str, message: str | None, print_: s
         announced = {**case.announced, purpose: print_} if print_ is not None else case.announced
         return replace(case, posts=posts, announced=announced)
 
-    return desk.change(case_id, decide)
+    return desk.change(case_id, decide, touched=False)
 
 
 def _messages(case: Case, looks: int) -> Iterator[tuple[str, Any]]:
-    """Purpose and what its message shows, in the order of the thread. `looks`: those that were due since the plan waits."""
+    """Purpose and what its message shows, in the order of the thread. `looks`: those that were due in this state."""
     current = case.operation
     yield "top", (looks, case.state, case.progress, case.diagnosis, case.target, case.trouble, case.buttons, current.expires_at if current else None)
     if case.diagnosis is not None and case.state is not State.CHECKING:

@@ -67,15 +67,16 @@ class Desk:
             raise Permanent(f"there is no case {case_id}")
         return case
 
-    def change(self, case_id: str, decide: Callable[[Case], Case]) -> Case:
-        """Reads the Case, lets `decide` make the new one, keeps it; when somebody was faster, from the start. `decide` may raise, or give the Case as it is."""
+    def change(self, case_id: str, decide: Callable[[Case], Case], *, touched: bool = True) -> Case:
+        """Reads the Case, lets `decide` make the new one, keeps it; when somebody was faster, from the start. `decide` may raise, or give the Case as it is.
+        `touched` False: what is kept is no news of the Case (where its messages are), so it stays as old as it was."""
         for _ in range(TRIES):
             case = self.get(case_id)
             decided = decide(case)
             if decided is case:
                 return case
             try:
-                return self.store.save(replace(decided, updated_at=self.clock.now()))
+                return self.store.save(replace(decided, updated_at=self.clock.now()) if touched else decided)
             except VersionConflict:
                 continue
         raise VersionConflict(f"case {case_id} is changed all the time")
@@ -84,6 +85,10 @@ class Desk:
         """A job for the Case; of one name and Case at most one waits."""
         when = at or (self.clock.now() + after if after else None)
         self.queue.put(Job(name, case_id, run_at=when, key=key or f"{name}:{case_id}"))
+
+    def put_missing(self, name: str, case_id: str, *, at: datetime | None = None) -> bool:
+        """The same, unless such a job waits or runs: one that failed keeps its pause and its count. Whether it was put."""
+        return self.queue.put_missing(Job(name, case_id, run_at=at, key=f"{name}:{case_id}"))
 
     def announce(self, case: Case) -> None:
         """The thread shows the Case as it is now, sooner or later: a job, so that a chat that is down holds up nothing."""

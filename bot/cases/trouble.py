@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from bot.cases import aftercare, check, execution, rollout
+from bot.cases import aftercare, check, execution, rollout, sweeping
 from bot.cases.desk import Desk
 from bot.cases.ending import back
 from bot.cases.pressed import press_of
@@ -18,6 +18,9 @@ def given_up(desk: Desk, job: Job) -> None:
     if name == "press":
         pressed = press_of(job.parameters)
         desk.tell(pressed.actor, pressed.conversation, Words("temporarily_not", {"what": reason}))
+        return
+    if name == sweeping.NAME:
+        sweeping.again(desk)
         return
     case = desk.store.get(job.case_id)
     if case is None:

@@ -78,15 +78,23 @@ class SqliteQueue:
         self._kinds[name] = _Kind(work, time_to_run_s, attempts)
 
     def put(self, job: Job) -> None:
+        self._put(job, "SELECT 1 FROM jobs WHERE key = :key AND lease = ''")
+
+    def put_missing(self, job: Job) -> bool:
+        return self._put(job, "SELECT 1 FROM jobs WHERE key = :key OR (name = :given_up AND case_id = :case)")
+
+    def _put(self, job: Job, others: str) -> bool:
+        """Whether it was put: no `others` are there."""
         with self._database.write() as connection:
-            if job.key and connection.execute("SELECT 1 FROM jobs WHERE key = ? AND lease = ''", (job.key,)).fetchone():
-                return
+            if job.key and connection.execute(others, {"key": job.key, "given_up": GIVEN_UP, "case": job.case_id}).fetchone():
+                return False
             connection.execute(
                 "INSERT INTO jobs (name, case_id, parameters, key, run_at) VALUES (?, ?, ?, ?, ?)",
                 (job.name, job.case_id, json.dumps(dict(job.parameters)), job.key, (job.run_at or self._clock.now()).timestamp()),
             )
         with self._wake:
             self._wake.notify()
+        return True
 
     def waiting(self) -> int:
         """How many jobs stand in the queue, running ones included."""

@@ -118,6 +118,32 @@ def test_a_waiting_job_of_the_same_key_is_kept_and_the_second_dropped(queue: Job
     assert sorted((job.case_id, job.parameters.get("number")) for job in ran.jobs) == [("c1", "0"), ("c2", None)]
 
 
+def test_a_missing_job_is_put_once_and_not_beside_one_that_waits_or_runs(queue: JobQueue) -> None:
+    ran, begun, release = Ran(), threading.Event(), threading.Event()
+
+    def work(job: Job) -> None:
+        begun.set()
+        release.wait(5)
+        ran(job)
+
+    queue.register("watch", work)
+    assert queue.put_missing(Job("watch", "c1", key="watch:c1"))
+    assert not queue.put_missing(Job("watch", "c1", key="watch:c1"))
+    queue.start()
+    begun.wait(5)
+    assert not queue.put_missing(Job("watch", "c1", key="watch:c1"))
+    release.set()
+    ran.wait(1)
+    settled()
+    assert (len(ran.jobs), queue.put_missing(Job("watch", "c1", key="watch:c1"))) == (1, True)
+
+
+def test_a_missing_job_is_not_put_while_one_of_its_case_is_being_given_up(queue: JobQueue) -> None:
+    queue.put(Job("given_up", "c1", {"job": "check", "error": "no answer"}))
+    assert not queue.put_missing(Job("check", "c1", key="check:c1"))
+    assert queue.put_missing(Job("check", "c2", key="check:c2"))
+
+
 def test_a_job_put_while_one_of_its_key_runs_runs_after_it_and_not_beside_it(queue: JobQueue) -> None:
     ran, running, most = Ran(), [0], [0]
     release = threading.Event()

@@ -1,11 +1,13 @@
 """The thread shows the state also when a message of it is gone, cannot be rewritten, or Slack wants fewer calls."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from bot.model import State
 from tests.walk.slack_stage import CHANNEL, SlackStage
+from tests.walk.world import DONE
 
 Make = Callable[..., SlackStage]
 
@@ -57,12 +59,60 @@ def test_a_plan_that_was_decided_is_not_rewritten_any_more(workspace: Make) -> N
     stage = workspace()
     stage.planned()
     stage.later(minutes=11)
-    assert stage.queue.names().count("look") == 1
     stage.click("Wei", "approve")
     stage.later(minutes=40)
     calls = len(stage.slack.calls("chat.update"))
     stage.later(minutes=40)
     assert (stage.case.state, len(stage.slack.calls("chat.update"))) == (State.VERIFIED, calls)
+
+
+def halted(stage: SlackStage, state: State) -> None:
+    """A change that is being watched, or whose rollout cannot go on."""
+    stuck = "never_ready" if state is State.STUCK else ""
+    stage.world.rollout = replace(DONE, done=False, stuck=stuck)
+    stage.planned()
+    stage.click("Wei", "approve")
+    stage.later(seconds=5)
+    assert stage.case.state is state
+
+
+@pytest.mark.parametrize("beginning", ["*Preview", "*llm/chat-old"])
+@pytest.mark.parametrize("state", [State.WATCHING, State.STUCK])
+def test_a_deleted_message_of_what_runs_or_is_stuck_stands_there_again_soon(workspace: Make, state: State, beginning: str) -> None:
+    stage = workspace()
+    halted(stage, state)
+    delete(stage, beginning)
+    stage.later(minutes=6)
+    stage.later(seconds=1)
+    assert stage.case.state is state
+    assert any(each.shown.startswith(beginning) for each in stage.slack.messages(CHANNEL))
+
+
+def test_a_deleted_message_of_a_verified_change_that_is_watched_stands_there_again_soon(workspace: Make) -> None:
+    stage = workspace()
+    stage.planned()
+    stage.click("Wei", "approve")
+    delete(stage, "*llm/chat-old")
+    stage.later(minutes=6)
+    assert stage.case.state is State.VERIFIED
+    assert "State: verified." in under(stage, "*llm/chat-old")[0]
+
+
+def test_what_is_stuck_is_rewritten_often_at_first_then_seldom_and_ends_in_its_time(workspace: Make) -> None:
+    stage = workspace()
+    halted(stage, State.STUCK)
+
+    def rewritten(minutes: int) -> int:
+        before = len(stage.slack.calls("chat.update"))
+        for _ in range(minutes):
+            stage.later(minutes=1)
+        return len(stage.slack.calls("chat.update")) - before
+
+    first, later = rewritten(60), rewritten(180)
+    assert (first, later) == (3 * 12, 3 * 3)  # the summary, the plan, the outcome
+    for _ in range(24):
+        stage.later(hours=1)
+    assert stage.case.state is State.LEFT
 
 
 def test_a_plan_whose_thread_is_gone_is_shown_under_a_new_summary(workspace: Make) -> None:
@@ -79,7 +129,7 @@ def test_a_plan_whose_thread_is_gone_is_shown_under_a_new_summary(workspace: Mak
 def test_a_question_that_was_deleted_leaves_its_answer_in_the_channel(workspace: Make) -> None:
     stage = workspace()
     ack = stage.slack.mention("Ana", CHANNEL, None, "check llm/chat-old")
-    stage.until(lambda: stage.queue.jobs)
+    stage.until(lambda: "check" in stage.queue.names())
     stage.slack.workspace.all_messages.clear()
     stage.queue.run_due()
     assert ack.status == 200

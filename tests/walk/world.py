@@ -99,6 +99,12 @@ class HandQueue:
         if not job.key or all(other.key != job.key for _, _, other, _ in self.jobs):
             self.jobs.append((job.run_at or self._clock.now(), next(self._order), job, 0))
 
+    def put_missing(self, job: Job) -> bool:
+        if any(other.key == job.key or (other.name, other.case_id) == ("given_up", job.case_id) for _, _, other, _ in self.jobs):
+            return False
+        self.put(job)
+        return True
+
     def start(self) -> None: ...
 
     def stop(self, *, timeout_s: float = 10) -> None: ...
