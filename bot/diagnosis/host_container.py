@@ -135,7 +135,11 @@ def choose(facts: Facts, containers: list[Record]) -> Record:
     """The container that is the incident."""
     killed = _killed_ids(facts)
     main = server(containers, text(facts, "bundle.server_container"))
-    return max(containers, key=lambda container: (_weight(container, container is main, killed), container is main, -container.index))
+    evicted = text(facts, "pod.evicted_container")
+    return max(
+        containers,
+        key=lambda container: (container.text("name") == evicted, _weight(container, container is main, killed), container is main, -container.index),
+    )
 
 
 def _killed_ids(facts: Facts) -> set[str]:

@@ -119,6 +119,12 @@ def passed(message: str) -> int | None:
     return int(quantity(found[1])) if found else None
 
 
+def _victim(message: str) -> tuple[str, str]:
+    """The container that used most of what was short, and how much; the kubelet names each that is above its request."""
+    named = re.findall(r"Container (\S{1,80}) was using (\d{1,18}(?:[KMGTPE]i?|k)?)\b", message)
+    return max(named, key=lambda each: quantity(each[1]), default=("", ""))
+
+
 def _verdicts(pod: Node, facts: _Facts) -> None:
     """What the control plane said: eviction, rejection, scheduling, disruption, readiness."""
     reason, message = pod.text("status", "reason"), pod.text("status", "message")
@@ -129,8 +135,9 @@ def _verdicts(pod: Node, facts: _Facts) -> None:
             medium = next((each.text("emptyDir", "medium") for each in pod.each("spec", "volumes") if each.text("name") == volume[1]), "")
             facts.add("pod.evicted_medium", {"Memory": "memory"}.get(medium, "disk"), pod.at("status", "message"))
             facts.add("pod.evicted_limit_bytes", passed(message), pod.at("status", "message"))
-        used = re.search(r"was using (\d+\w{0,2})", message)
-        facts.add("pod.evicted_use", used[1] if used else "", pod.at("status", "message"))
+        victim, used = _victim(message)
+        facts.add("pod.evicted_container", victim, pod.at("status", "message"))
+        facts.add("pod.evicted_use", used, pod.at("status", "message"))
     elif "was rejected" in message or reason in ("UnexpectedAdmissionError", "NodeAffinity", "NodeShutdown", "NodePorts") or reason.startswith("OutOf"):
         facts.add("pod.rejected", _rejection(reason, message), pod.at("status", "message") or pod.at("status", "reason"))
     if reason == "Terminated" or "node shutdown" in message:

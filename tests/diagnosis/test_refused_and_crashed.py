@@ -160,3 +160,16 @@ def test_hook_that_sleeps_for_the_whole_grace_period_calls_for_a_longer_one(hook
     assert found.cause == "grace_period_kill"
     assert ("hook sleeps" in found.summary.en) is (to is not None)
     assert to is None or (remedies(found)[0], found.recommendations[0].to_value) == ("grace_period:raise", to)
+
+
+def test_eviction_that_names_several_containers_is_about_the_one_that_used_most() -> None:
+    message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 87608Ki. " + "".join(
+        f"Container {name} was using {used}, request is {request}, has larger consumption of memory. "
+        for name, used, request in (("metrics-proxy", "40960Ki", "16Mi"), ("server", "35651584Ki", "16Gi"))
+    )
+    specs = [container("metrics-proxy", "proxy:1", limit=None, request="16Mi"), container(limit=None, request="16Gi")]
+    ended = [status("metrics-proxy", state=terminated(137), restartCount=0), status(state=terminated(0, "Completed"), restartCount=0)]
+    found = diagnose({"pod.json": pod(specs, ended, status={"phase": "Failed", "reason": "Evicted", "message": message})})
+    raised = found.recommendations[0]
+    assert (found.cause, remedies(found)[0]) == ("evicted_for_memory", "memory_request:raise")
+    assert (raised.from_value, raised.to_value) == ("16Gi", "44Gi")
