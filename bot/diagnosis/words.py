@@ -1,6 +1,7 @@
 """Fills `{fact.name}` placeholders in the texts of signatures and remedies. One fixed format a kind of fact; no logic in the texts.
 
-A bracket that only holds what was not read is left out: "ran out (an unknown amount asked)" says less than "ran out". A code ("graph_capture", "ephemeral-storage") is written in words where its fact is one that holds codes.
+A bracket that only holds what was not read is left out, and so is such a part of one between commas: "ran out (an unknown amount asked)" says less than
+"ran out". A code ("graph_capture", "ephemeral-storage") is written in words where its fact is one that holds codes.
 """
 
 import re
@@ -47,11 +48,19 @@ def _filled(template: str, facts: Facts, language: str) -> str:
 
 
 def _kept(template: str, facts: Facts) -> str:
-    """The template without the brackets that hold nothing known."""
+    """The template without the brackets, and the parts of them between commas, that hold nothing known."""
+
+    def lost(part: str) -> bool:
+        names = _PLACEHOLDER.findall(part)
+        return bool(names) and all(isinstance(facts.get(name), Missing) for name in names)
 
     def known(found: re.Match[str]) -> str:
-        names = _PLACEHOLDER.findall(found[0])
-        return "" if names and all(isinstance(facts.get(name), Missing) for name in names) else found[0]
+        if lost(found[0]):
+            return ""
+        opening = found[0].find("(") + 1 or found[0].find("（") + 1
+        comma = "，" if "，" in found[0] else ", "
+        parts = [part for part in found[0][opening:-1].split(comma) if not lost(part)]
+        return found[0][:opening] + comma.join(parts) + found[0][-1]
 
     return _BRACKET.sub(known, template)
 

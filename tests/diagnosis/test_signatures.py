@@ -89,8 +89,11 @@ def test_sizes_shares_and_counts_are_shown_in_one_way() -> None:
     assert shown.zh == "未知"
 
 
-def test_a_bracket_of_which_nothing_was_read_is_left_out_and_one_that_is_half_known_stays() -> None:
+def test_of_a_bracket_only_what_was_read_is_said_and_nothing_of_one_without() -> None:
     template = Text("It ran out ({a.b_bytes} asked, {a.c_bytes} free); see {a.d}.", "显存不足（申请 {a.b_bytes}，剩 {a.c_bytes}）；见 {a.d}。")
     nothing = words.fill(template, facts(a__d=3))
     assert (nothing.en, nothing.zh) == ("It ran out; see 3.", "显存不足；见 3。")
-    assert words.fill(template, facts(a__b_bytes=1 << 30, a__d=3)).en == "It ran out (1 GiB asked, an unknown amount free); see 3."
+    assert words.fill(template, facts(a__b_bytes=1 << 30, a__d=3)).en == "It ran out (1 GiB asked); see 3."
+    assert words.fill(template, facts(a__c_bytes=1 << 30, a__d=3)).zh == "显存不足（剩 1 GiB）；见 3。"
+    between = Text("It has {a.b_bytes} ({a.c_bytes} of {a.d_bytes} free).")
+    assert words.fill(between, facts(a__c_bytes=1 << 30)).en == "It has an unknown amount (1 GiB of an unknown amount free)."
