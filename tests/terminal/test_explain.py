@@ -80,4 +80,4 @@ def test_causes_that_the_line_itself_speaks_against_are_not_named_with_it(capsys
     assert "weights_too_large" not in shared
     alone = supported(capsys, OOM.format(others="0.02", own="78.98", held="78.41"))
     assert "weights_too_large" in alone
-    assert "reserved_memory" not in alone
+    assert "fragmentation" not in alone
