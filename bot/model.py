@@ -513,6 +513,7 @@ class Asked:
     conversation: Conversation
     verb: str  # apply | undo
     index: int = 0  # of the recommendation, for apply
+    id: str = ""  # what its plan and its operation are called, so that a process that plans it again after a kill calls them the same
 
 
 @dataclass(frozen=True, slots=True)

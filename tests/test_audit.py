@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -388,3 +388,47 @@ def test_export_as_a_table_has_a_row_an_entry_and_no_formula(run: Callable[..., 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no such folder"):
         command.main(["--data-dir", str(tmp_path / "none"), "verify"])
+
+
+# ---------------------------------------------------------------- once
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def test_the_same_event_is_added_once_and_gives_the_head_of_its_entry(trail: AuditTrail) -> None:
+    event = {"what": "outcome", "case": "c-1", "says": "token=abcdefghijklmnopqrstuvwxyz"}
+    first = trail.append_once(event, LONG_AGO)
+    trail.append({"what": "asked"})
+    count = len(lines(trail))
+    assert (trail.append_once(event, LONG_AGO), len(lines(trail))) == (first, count)
+    assert trail.append_once({**event, "case": "c-2"}, LONG_AGO) != first
+    assert trail.verify() == []
+
+
+def test_a_field_that_may_differ_makes_no_other_entry_and_any_other_does(trail: AuditTrail) -> None:
+    first = trail.append_once({"what": "planned", "until": "10:00", "digest": "a"}, LONG_AGO, ["until"])
+    assert trail.append_once({"what": "planned", "until": "11:00", "digest": "a"}, LONG_AGO, ["until"]) == first
+    assert trail.append_once({"what": "planned", "until": "11:00", "digest": "b"}, LONG_AGO, ["until"]) != first
+
+
+def test_an_entry_from_before_is_not_taken_for_the_one_that_is_added(trail: AuditTrail) -> None:
+    first = trail.append({"what": "wanted"})
+    later = datetime.fromisoformat(list(trail.entries())[-1]["at"]) + timedelta(seconds=1)
+    assert trail.append_once({"what": "wanted"}, later) != first
+
+
+def test_an_entry_that_somebody_else_wrote_keeps_none_out(trail: AuditTrail) -> None:
+    trail.append({"what": "asked"})
+    forged = {**list(trail.entries())[-1], "event": {"what": "approved"}}
+    with trail.path.open("ab") as file:
+        file.write(json.dumps(forged, sort_keys=True).encode() + b"\n")
+    count = len(lines(trail))
+    trail.append_once({"what": "approved"}, LONG_AGO)
+    assert len(lines(trail)) == count + 1
+
+
+def test_an_entry_is_found_behind_many_others(trail: AuditTrail) -> None:
+    first = trail.append_once({"what": "planned", "diff": "x" * 15_000}, LONG_AGO)
+    for number in range(30):
+        trail.append({"what": "planned", "diff": f"{number}" + "y" * 9_000})
+    assert trail.append_once({"what": "planned", "diff": "x" * 15_000}, LONG_AGO) == first

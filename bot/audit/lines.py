@@ -4,11 +4,12 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 GENESIS = "0" * 64
+BLOCK = 1 << 16  # bytes that are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,18 @@ def added(file: BinaryIO, line: bytes) -> int:
         os.ftruncate(descriptor, before)
         raise
     return before + len(line)
+
+
+def newest_first(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file that ends in a whole one, from its end."""
+    start, rest = file.seek(0, os.SEEK_END), b""
+    while start > 0:
+        end, start = start, max(0, start - BLOCK)
+        file.seek(start)
+        rest, *lines = (file.read(end - start) + rest).split(b"\n")
+        yield from (line + b"\n" for line in reversed(lines) if line)
+    if rest:
+        yield rest + b"\n"
 
 
 def written(entry: Mapping[str, Any]) -> bytes:

@@ -13,13 +13,14 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from bot.audit.check import Problem, problems
-from bot.audit.lines import GENESIS, Head, added, parsed, signature, written
+from bot.audit.lines import GENESIS, Head, added, newest_first, parsed, signature, written
 from bot.errors import StoreError
 from bot.ports import Clock
 
@@ -36,6 +37,10 @@ class Flags(Protocol):
     def set_flag(self, name: str, value: str | None) -> None: ...
 
 
+def _without(event: Any, loose: Collection[str]) -> Any:
+    return {name: value for name, value in event.items() if name not in loose} if isinstance(event, dict) else event
+
+
 class AuditTrail:
     """`redact` takes secrets out of text; `flags` keeps the head apart (None: it is not checked)."""
 
@@ -48,13 +53,36 @@ class AuditTrail:
         """Adds one event, durable when it returns, and gives the new head. Raises StoreError."""
         cleaned = self._whole(self._clean(dict(event)))
         with self._lock, self._locked() as file:
+            return self._add(file, self._end(file), cleaned)
+
+    def append_once(self, event: Mapping[str, Any], since: datetime, loose: Collection[str] = ()) -> Head:
+        """The same, unless an entry of ours since then says the same but for the fields `loose`: then gives the head that this one made. For what is written
+        before it is kept elsewhere: a killed process does it again. What cannot be found (a clock was set back) is added; nothing is ever left out for doubt."""
+        cleaned = self._whole(self._clean(dict(event)))
+        with self._lock, self._locked() as file:
             last = self._end(file)
-            entry = {"n": last.n + 1, "at": self._clock.now().isoformat(), "event": cleaned, "prev": last.mac}
-            head = Head(last.n + 1, signature(self._key, entry))
-            self._tail = (added(file, written({**entry, "mac": head.mac})), head)
-            if self._flags:
-                self._flags.set_flag(HEAD_FLAG, str(head))
+            return self._said(file, cleaned, since.isoformat(), loose) or self._add(file, last, cleaned)
+
+    def _add(self, file: BinaryIO, last: Head, cleaned: Any) -> Head:
+        entry = {"n": last.n + 1, "at": self._clock.now().isoformat(), "event": cleaned, "prev": last.mac}
+        head = Head(last.n + 1, signature(self._key, entry))
+        self._tail = (added(file, written({**entry, "mac": head.mac})), head)
+        if self._flags:
+            self._flags.set_flag(HEAD_FLAG, str(head))
         return head
+
+    def _said(self, file: BinaryIO, cleaned: Any, since: str, loose: Collection[str]) -> Head | None:
+        """The head of the entry that says this already; one that somebody else wrote is none."""
+        wanted = _without(cleaned, loose)
+        for line in newest_first(file):
+            entry = parsed(line)
+            if entry is None:
+                continue
+            if str(entry["at"]) < since:
+                return None
+            if _without(entry["event"], loose) == wanted and signature(self._key, entry) == entry["mac"]:
+                return Head(int(entry["n"]), str(entry["mac"]))
+        return None
 
     def head(self) -> Head | None:
         """The head that is kept apart."""

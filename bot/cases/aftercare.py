@@ -67,7 +67,7 @@ def _turned(
     desk: Desk, case: Case, operation: Operation, says: Text, diagnosis: Diagnosis | None = None, look: Rollout | None = None, differences: Sequence[Difference] = ()
 ) -> None:
     """Verified, but."""
-    head = desk.note("aftermath", case, operation=operation.id, says=says.en, cause=diagnosis.cause if diagnosis else "")
+    head = desk.note_once("aftermath", case, operation=operation.id, says=says.en, cause=diagnosis.cause if diagnosis else "")
     aftermath = Outcome(Verdict.FAILED, says, desk.clock.now(), diagnosis)
 
     def decide(newest: Case) -> Case:
@@ -99,7 +99,7 @@ def _quiet(desk: Desk, case: Case, operation: Operation, look: Rollout) -> None:
     cause = case.diagnosis.cause if case.diagnosis else ""
     after = desk.engine.measure(operation.remediation, cause, look.new_pods, now, now - begun) if operation.measured else ()
     compared = desk.engine.compare(operation.measured, after)
-    desk.note("lasted", case, operation=operation.id, metrics=compared.says.en)
+    desk.note_once("lasted", case, operation=operation.id, metrics=compared.says.en)
     says = Text(f"No new kill or restart. {compared.says.en}".rstrip(), f"没有新的终止或重启。{compared.says.zh}")
     _ended_quietly(desk, case, operation, Outcome(Verdict.NOT_VERIFIABLE if compared.better is False else Verdict.VERIFIED, says, now))
 

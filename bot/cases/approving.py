@@ -28,7 +28,7 @@ def approve(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
         return
     now = desk.clock.now()
     approval = Approval(operation.remediation.id, operation.remediation.digest, pressed.actor, now, pressed.typed)
-    desk.note(
+    desk.note_once(
         "approved", case, who=pressed.actor.id, operation=operation.id, plan=operation.remediation.id, digest=operation.remediation.digest, typed=pressed.typed
     )
 
@@ -90,7 +90,7 @@ def _without(case: Case, button: Button) -> tuple[Button, ...]:
 
 def _void(desk: Desk, case: Case, button: Button, pressed: Press, why: Words, wrong: Exception) -> None:
     """The plan does not fit the world any more: it is taken back, with the difference in the thread."""
-    desk.note("void", case, who=pressed.actor.id, key=why.key, reason=str(wrong), differences=[[one.path, one.before, one.now, one.who] for one in differences_of(wrong)])
+    desk.note_once("void", case, who=pressed.actor.id, key=why.key, reason=str(wrong), differences=[[one.path, one.before, one.now, one.who] for one in differences_of(wrong)])
     if decide_on(desk, case, button, pressed, lambda now: back(desk, now, why, differences=differences_of(wrong))).trouble == why:
         desk.tell(pressed.actor, pressed.conversation, why)
 
@@ -100,6 +100,6 @@ def reject(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     operation = waiting(case, button)
     if pressed.actor.id != operation.requested_by.id and not desk.is_approver(pressed.actor.id, operation.remediation):
         raise Refused("not_approver", {"who": ", ".join(desk.policy.named_approvers(operation.remediation.target, operation.remediation.action))})
-    desk.note("rejected", case, who=pressed.actor.id, operation=operation.id, reason=pressed.reason)
+    desk.note_once("rejected", case, who=pressed.actor.id, operation=operation.id, reason=pressed.reason)
     why = Words("rejected", {"who": pressed.actor.id, "reason": pressed.reason})
     decide_on(desk, case, button, pressed, lambda now: back(desk, now, why, who=pressed.actor.id))

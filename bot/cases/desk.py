@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -23,6 +23,8 @@ class Audit(Protocol):
     """`bot.audit.AuditTrail`: adds an event and gives the new head (its text is NUMBER:HASH)."""
 
     def append(self, event: Mapping[str, Any]) -> object: ...
+
+    def append_once(self, event: Mapping[str, Any], since: datetime, loose: Collection[str] = ()) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,13 @@ class Desk:
 
     def note(self, what: str, case: Case, **fields: Any) -> str:
         """Adds to the audit trail and gives its head."""
-        target = str(case.target) if case.target else case.request.query.text
-        return str(self.audit.append({"what": what, "case": case.id, "target": target, "cluster": case.target.cluster if case.target else "", **fields}))
+        return str(self.audit.append(_event(what, case, fields)))
+
+    def note_once(self, what: str, case: Case, *, loose: Collection[str] = (), **fields: Any) -> str:
+        """The same for what decides a state, and is written before that is kept: done again by the next process after a kill, it stands there once. `moves` (how many
+        the Case had made) tells it from the same at another time; `loose` are fields that may differ between two tries."""
+        since = case.history[-1].at if case.history else case.created_at
+        return str(self.audit.append_once(_event(what, case, {**fields, "moves": len(case.history)}), since, loose))
 
     # -------------------------------------------------------- people
 
@@ -171,6 +178,11 @@ class Desk:
             return self.writers[target.cluster]
         except KeyError:
             raise Refused("no_writer", {"cluster": target.cluster}) from None
+
+
+def _event(what: str, case: Case, fields: Mapping[str, Any]) -> dict[str, Any]:
+    target = str(case.target) if case.target else case.request.query.text
+    return {"what": what, "case": case.id, "target": target, "cluster": case.target.cluster if case.target else "", **fields}
 
 
 def new_id(prefix: str = "") -> str:

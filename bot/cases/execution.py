@@ -59,7 +59,7 @@ def _begin(desk: Desk, case: Case) -> Case:
     measured = _measured(desk, case, operation)
     now = desk.clock.now()
     approvers = [one.actor.id for one in operation.approvals]
-    desk.note("begins", case, operation=operation.id, digest=operation.remediation.digest, approved_by=approvers, asked_by=operation.requested_by.id,
+    desk.note_once("begins", case, loose=("measured",), operation=operation.id, digest=operation.remediation.digest, approved_by=approvers, asked_by=operation.requested_by.id,
               measured={one.metric: one.value for one in measured})  # fmt: skip
 
     def decide(newest: Case) -> Case:
@@ -192,7 +192,7 @@ def _refused(desk: Desk, case: Case, index: int, known: bool, why: Words, wrong:
     newest = desk.get(case.id).operation
     if newest is not None and newest.next_step > index:
         return  # another worker has sent it meanwhile
-    desk.note("step_refused", case, step=index, key=why.key, parameters=dict(why.parameters), **_answer(wrong))
+    desk.note_once("step_refused", case, step=index, key=why.key, parameters=dict(why.parameters), **_answer(wrong))
     stuck(desk, case.id, why)
 
 
@@ -202,7 +202,7 @@ def _nothing_done(desk: Desk, case: Case, why: Words, changed: tuple[Difference,
     if not _untouched(newest, case, still):
         return newest
     differences = [[one.path, one.before, one.now, one.who] for one in changed]
-    desk.note("not_carried_out", case, key=why.key, parameters=dict(why.parameters), differences=differences, **_answer(wrong))
+    desk.note_once("not_carried_out", case, key=why.key, parameters=dict(why.parameters), differences=differences, **_answer(wrong))
 
     def decide(newest: Case) -> Case:
         if not _untouched(newest, case, still) or newest.operation is None:

@@ -18,7 +18,7 @@ def wait(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
         _go_on(desk, case, button, pressed)
         return
     now = desk.clock.now()
-    desk.note("waits", case, who=pressed.actor.id)
+    desk.note_once("waits", case, who=pressed.actor.id)
 
     def decide(newest: Case) -> Case:
         if newest.operation is None:
@@ -43,7 +43,7 @@ def _go_on(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
         desk.note("reverted", case, operation=operation.id, differences=[[one.path, one.before, one.now, one.who] for one in changed])
         decide_on(desk, case, button, pressed, lambda now: with_buttons(replace(now, trouble=why, differences=changed, handout=None, notes=now.notes + 1)))
         return
-    desk.note("goes_on", case, who=pressed.actor.id, operation=operation.id, step=operation.next_step)
+    desk.note_once("goes_on", case, who=pressed.actor.id, operation=operation.id, step=operation.next_step)
 
     def decide(newest: Case) -> Case:
         if not goes_on(newest.operation):
@@ -57,5 +57,5 @@ def _go_on(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
 def leave(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     """Nothing more is done; Undo stays."""
     desk.policy.check_place(pressed.conversation)
-    desk.note("left", case, who=pressed.actor.id)
+    desk.note_once("left", case, who=pressed.actor.id)
     decide_on(desk, case, button, pressed, lambda now: with_buttons(move(now, State.LEFT, pressed.actor.id, "leave", desk.clock.now())))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from bot.cases.approval import differences_of
 from bot.cases.buttons import halves, undoable, with_buttons
@@ -61,18 +60,19 @@ def _made(desk: Desk, case: Case, asked: Asked) -> Remediation | Handout:
         sent = desk.engine.carried_out(done, reader, halves(case))
         if not sent.remediation.steps:
             raise Refused("nothing_to_undo")
-        return desk.engine.plan_undo(sent, reader, new_id=partial(new_id, "r-"))
+        return desk.engine.plan_undo(sent, reader, new_id=lambda: f"r-{asked.id or new_id()}")
     wanted = case.diagnosis.recommendations[asked.index]
     in_place = desk.policy.gitops_in_place
-    return desk.engine.plan(wanted, case.target, reader, now=desk.clock.now(), new_id=partial(new_id, "r-"), diagnosis=case.diagnosis, in_place=in_place)
+    return desk.engine.plan(wanted, case.target, reader, now=desk.clock.now(), new_id=lambda: f"r-{asked.id or new_id()}", diagnosis=case.diagnosis, in_place=in_place)
 
 
 def _offer(desk: Desk, case: Case, asked: Asked, made: Remediation) -> None:
     now = desk.clock.now()
-    operation = Operation(new_id("o-"), made, asked.actor, now, now + desk.timings.approval_ttl, needed=desk.policy.needed(made), must_type=desk.policy.must_type(made))
-    desk.note(
+    operation = Operation(f"o-{asked.id or new_id()}", made, asked.actor, now, now + desk.timings.approval_ttl, needed=desk.policy.needed(made), must_type=desk.policy.must_type(made))
+    desk.note_once(
         "planned",
         case,
+        loose=("until",),
         who=asked.actor.id,
         operation=operation.id,
         plan=made.id,
@@ -106,7 +106,7 @@ def _comes_to_nothing(desk: Desk, case: Case, why: Words, handout: Handout | Non
 
 
 def _settle(desk: Desk, case: Case, decide: Callable[[Case], Case], what: str, **fields: str) -> Case:
-    desk.note(what, case, who=case.asked.actor.id if case.asked else "", **fields)
+    desk.note_once(what, case, who=case.asked.actor.id if case.asked else "", **fields)
     kept = desk.change(case.id, lambda now: decide(now) if now.state is State.PLANNING else now)
     desk.announce(kept)
     return kept

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bot.cases.approving import approve, confirm, reject
-from bot.cases.desk import Desk
+from bot.cases.desk import Desk, new_id
 from bot.cases.halted import leave, wait
 from bot.cases.offering import shown
 from bot.cases.pressed import decide_on, press_of, still_there
@@ -46,7 +46,7 @@ def _check_place(case: Case, pressed: Press) -> None:
 def _retry(desk: Desk, case: Case, button: Button, pressed: Press) -> None:
     desk.policy.check_asking(pressed.actor, case.request.conversation)
     _check_reading(desk, case, pressed)
-    desk.note("asked_again", case, who=pressed.actor.id)
+    desk.note_once("asked_again", case, who=pressed.actor.id)
 
     def decide(now: Case) -> Case:
         again = move(now, State.CHECKING, pressed.actor.id, "retry", desk.clock.now())
@@ -66,10 +66,11 @@ def _ask_for_plan(desk: Desk, case: Case, button: Button, pressed: Press) -> Non
     desk.policy.check_place(pressed.conversation)
     _check_reading(desk, case, pressed)
     verb, index = (case.asked.verb, case.asked.index) if button.verb == "preview_again" and case.asked else (button.verb, button.index)
-    desk.note("wanted", case, who=pressed.actor.id, verb=verb, index=index)
+    desk.note_once("wanted", case, who=pressed.actor.id, verb=verb, index=index)
+
+    asked = Asked(pressed.actor, pressed.conversation, verb, index, new_id())
 
     def decide(now: Case) -> Case:
-        asked = Asked(pressed.actor, pressed.conversation, verb, index)
         planning = move(now, State.PLANNING, pressed.actor.id, verb, desk.clock.now())
         return replace(planning, asked=asked, buttons=(), trouble=None, handout=None, differences=())
 

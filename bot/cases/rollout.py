@@ -25,7 +25,7 @@ def watch(desk: Desk, case_id: str) -> None:
     plan, before = operation.remediation, operation.rollout
     changed = desk.engine.standing(operation, desk.reader(plan.target))
     if changed:
-        desk.note("reverted", case, operation=operation.id, differences=[[one.path, one.before, one.now, one.who] for one in changed])
+        desk.note_once("reverted", case, operation=operation.id, differences=[[one.path, one.before, one.now, one.who] for one in changed])
         stuck(desk, case_id, Words("reverted", {"by": changed[0].who, "path": changed[0].path}), changed)
         return
     rollout = desk.engine.observe(plan, desk.reader(plan.target), operation.there)
@@ -36,10 +36,10 @@ def watch(desk: Desk, case_id: str) -> None:
         if rollout.stuck == SHOWS_ITSELF and plan.direction == "apply" and rollout.new_pods:
             _to_verify(desk, case_id, now)
         else:
-            desk.note("stuck", case, operation=operation.id, reason=rollout.stuck, detail=rollout.detail)
+            desk.note_once("stuck", case, operation=operation.id, reason=rollout.stuck, detail=rollout.detail)
             stuck(desk, case_id, None)
     elif operation.watch_until is not None and now >= operation.watch_until + (LONGEST_START if rollout.starting else timedelta()):
-        desk.note("stuck", case, operation=operation.id, reason="took_too_long", detail=rollout.detail)
+        desk.note_once("stuck", case, operation=operation.id, reason="took_too_long", detail=rollout.detail)
         stuck(desk, case_id, Words("took_too_long", {"ready": str(rollout.ready), "wanted": str(rollout.wanted)}))
     else:
         desk.announce(case)
@@ -126,7 +126,7 @@ def conclude(desk: Desk, case_id: str, operation_id: str, outcome: Outcome, roll
         return
     undo = case.operation.remediation.direction == "undo"
     state = _state_after(outcome.verdict, undo=undo)
-    head = desk.note("outcome", case, operation=operation_id, verdict=outcome.verdict.value, state=state.value, says=outcome.says.en)
+    head = desk.note_once("outcome", case, operation=operation_id, verdict=outcome.verdict.value, state=state.value, says=outcome.says.en)
 
     def decide(newest: Case) -> Case:
         current = newest.operation
