@@ -36,6 +36,7 @@ _WORDS: dict[str, Text] = {
     "empty-dir": Text("an emptyDir beyond its limit", "emptyDir 超限"),
     "pids": Text("process ids", "进程号"),
     "inodes": Text("inodes", "inode 数量"),
+    "queue-quota": Text("quota in its queue", "其队列中的配额"),
     "gpu": Text("GPUs", "GPU"),
     "drain": Text("a drain", "排空节点"),
     "shutdown": Text("a shutdown of the node", "节点关机"),

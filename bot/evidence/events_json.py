@@ -23,6 +23,7 @@ _CGROUP_REFUSED = re.compile(r"mkdir /sys/fs/cgroup/\S{1,400}: (?:cannot allocat
 _VOLUME = re.compile(r'Usage of EmptyDir volume "([^"]{1,80})"')
 _GO_TERMINATED = re.compile(r"ContainerStateTerminated\{ExitCode:(\d{1,3}),Signal:\d{1,3},Reason:(\w{0,40}),")  # as KubeRay quotes it
 _IMAGE = re.compile(r"ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|ErrImagePullBackOff|[Ff]ailed to (?:pull|apply default image tag)|pulling image|pull image|inspect image")
+_QUEUED = re.compile(r"couldn't assign flavors|insufficient (?:unused )?quota")
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
 
 # reason -> what kind of event it is for us; the rest is left alone
@@ -79,6 +80,8 @@ def _kind(event: Node) -> str:
         return "grace-exceeded"
     if reason == "TaintManagerEviction" and message.startswith("Cancelling"):
         return "taint-cancelled"
+    if reason == "Unschedulable" or (reason == "Pending" and _QUEUED.search(message)):  # Volcano and KAI; Kueue
+        return "unschedulable"
     if message.startswith("Preempted to accommodate a workload"):  # Kueue
         return "preempted"
     if reason in ("Descheduled", "EvictedByVPA") or (reason == "Evicted" and _by(event) not in ("", "kubelet")):
@@ -169,8 +172,9 @@ def _answer(text: str) -> str:
 
 
 def _lacks(text: str) -> str:
-    """What the scheduler did not find: gpu | memory | cpu | taint | affinity | volume | other."""
+    """What the scheduler did not find: queue-quota | gpu | memory | cpu | taint | affinity | volume | other."""
     for lacks, pattern in (
+        ("queue-quota", _QUEUED),
         ("gpu", _NO_GPU),
         ("memory", re.compile(r"Insufficient memory|Insufficient hugepages")),
         ("cpu", re.compile(r"Insufficient cpu")),

@@ -173,3 +173,23 @@ def test_eviction_that_names_several_containers_is_about_the_one_that_used_most(
     raised = found.recommendations[0]
     assert (found.cause, remedies(found)[0]) == ("evicted_for_memory", "memory_request:raise")
     assert (raised.from_value, raised.to_value) == ("16Gi", "44Gi")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "lacks"),
+    [
+        ("Pending", "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed", "quota in its queue"),
+        ("Unschedulable", "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; 0/3 nodes are unavailable: 3 Insufficient nvidia.com/gpu.", "GPUs"),
+    ],
+)
+def test_queue_that_keeps_a_pod_back_is_named(reason: str, message: str, lacks: str) -> None:
+    item = event(reason, message, kind="Workload" if reason == "Pending" else "PodGroup", name="chat")
+    found = diagnose({"events.json": {"kind": "List", "items": [item]}})
+    assert (found.cause, remedies(found)[0]) == ("unschedulable", "scheduling:fix")
+    assert lacks in found.summary.en
+
+
+def test_pod_that_is_queued_and_runs_meanwhile_is_not_called_unschedulable() -> None:
+    item = event("Pending", "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed", kind="Workload", name="chat")
+    found = diagnose({"pod.json": pod([container()], [status(restartCount=0)]), "events.json": {"kind": "List", "items": [item]}})
+    assert found.cause != "unschedulable"
