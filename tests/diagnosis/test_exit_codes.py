@@ -52,7 +52,7 @@ def plain(code: int) -> str:
 # code -> cause by event, where nothing speaks of memory
 BY_EVENT = {
     0: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "normal_termination", "quick stop": "normal_termination", "node not ready": "node_lost"},
-    1: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "unknown", "quick stop": "unknown", "node not ready": "node_lost"},
+    1: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "normal_termination", "quick stop": "normal_termination", "node not ready": "node_lost"},
     134: {"none": "abort", "liveness": "probe_kill", "startup": "probe_kill", "stop": "abort", "quick stop": "abort", "node not ready": "abort"},
     135: dict.fromkeys(EVENTS, "shm_too_small"),
     137: {"none": "unknown", "liveness": "probe_kill", "startup": "probe_kill", "stop": "grace_period_kill", "quick stop": "unknown", "node not ready": "node_lost"},
