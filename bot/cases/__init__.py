@@ -97,8 +97,7 @@ class Cases:
         now = desk.clock.now()
         case, new = desk.store.create(Case(new_id("c-"), 0, State.RECEIVED, request, now, now), request.key)
         if new:
-            alert = request.alert.key if request.alert else ""
-            desk.note("asked", case, who=check.request_by(request), alert=alert)
+            check.note_asked(desk, case)
         if case.state is State.RECEIVED:
             desk.put("check", case.id)
         return case

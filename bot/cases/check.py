@@ -23,6 +23,7 @@ def check(desk: Desk, case_id: str) -> None:
     """EXAMPLES: six lines. What cannot be found or read for good ends in CHECK_FAILED with its reason; what may be tried again raises Temporary."""
     case = _begin(desk, case_id)
     if case is None:
+        _tell_end(desk, desk.get(case_id))  # by a process that was killed before it had that told
         return
     try:
         request = _complete(desk, case)
@@ -32,9 +33,19 @@ def check(desk: Desk, case_id: str) -> None:
     except (Refused, TargetNotFound, TargetAmbiguous, BadInput, Permanent) as wrong:
         failed(desk, case_id, trouble_of(wrong, desk.get(case_id).request))
         return
-    case = desk.change(case_id, lambda case: _diagnosed(case, target, diagnosis, by_hand, desk.clock.now()))
-    desk.note("diagnosed", case, cause=diagnosis.cause, certainty=diagnosis.certainty.value, recommendations=[one.id for one in diagnosis.recommendations])
-    desk.put("close", case_id, after=desk.timings.undo_window)
+    _tell_end(desk, desk.change(case_id, lambda case: _diagnosed(case, target, diagnosis, by_hand, desk.clock.now())))
+
+
+def _tell_end(desk: Desk, case: Case) -> None:
+    """What a check came to, in the trail and in the thread. What is told already is not told again."""
+    if not case.history or case.history[-1].from_state is not State.CHECKING:
+        return
+    found = case.diagnosis
+    if case.state is State.DIAGNOSED and found is not None:
+        desk.note_once("diagnosed", case, cause=found.cause, certainty=found.certainty.value, recommendations=[one.id for one in found.recommendations])
+    elif case.state is State.CHECK_FAILED and case.trouble is not None:
+        desk.note_once("check_failed", case, key=case.trouble.key)
+    desk.put("close", case.id, at=case.history[-1].at + desk.timings.undo_window)
     desk.announce(case)
 
 
@@ -55,6 +66,7 @@ def _begin(desk: Desk, case_id: str) -> Case | None:
     """Whoever asks is looked at before anything else; None when there is nothing to do (any more)."""
     case = desk.get(case_id)
     if case.state is State.RECEIVED:
+        note_asked(desk, case)
         try:
             _check_who(desk, case.request)
         except Refused as refused:
@@ -77,6 +89,11 @@ def _turn_away(desk: Desk, case: Case, refused: Refused) -> None:
         desk.tell(case.request.actor, case.request.conversation, Words(refused.key, refused.parameters))
     trouble = Words(refused.key, refused.parameters)
     desk.change(case.id, lambda case: replace(move(case, State.CLOSED, BOT, refused.key, desk.clock.now()), trouble=trouble) if case.state is State.RECEIVED else case)
+
+
+def note_asked(desk: Desk, case: Case) -> None:
+    """Who wants it: written when it is received, and where the process ended before that by the next one."""
+    desk.note_once("asked", case, who=request_by(case.request), alert=case.request.alert.key if case.request.alert else "")
 
 
 def request_by(request: Request) -> str:
@@ -173,11 +190,7 @@ def failed(desk: Desk, case_id: str, trouble: Words) -> None:
             return case
         return with_buttons(replace(move(case, State.CHECK_FAILED, BOT, trouble.key, now), trouble=trouble))
 
-    case = desk.change(case_id, decide)
-    if case.state is State.CHECK_FAILED:
-        desk.note("check_failed", case, key=trouble.key)
-        desk.put("close", case_id, after=desk.timings.undo_window)
-        desk.announce(case)
+    _tell_end(desk, desk.change(case_id, decide))
 
 
 def _diagnosed(case: Case, target: Target, diagnosis: Diagnosis, by_hand: tuple[int, ...], now: datetime) -> Case:

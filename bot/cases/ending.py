@@ -9,6 +9,7 @@ from bot.errors import Permanent, Temporary
 from bot.lifecycle import BOT, may, move, resting_state
 from bot.model import Case, Difference, Handout, Operation, State, Words
 
+NOBODY = "nobody decided"
 CLOSABLE = (State.CHECK_FAILED, State.DIAGNOSED, State.VERIFIED, State.VERIFICATION_FAILED, State.NOT_VERIFIABLE, State.LEFT)
 
 
@@ -50,13 +51,17 @@ def expire(desk: Desk, case_id: str) -> None:
             return case
         return back(desk, case, Words("expired", {"at": operation.expires_at.isoformat()}))
 
-    before = desk.get(case_id)
     case = desk.change(case_id, decide)
     if case.state is State.AWAITING_APPROVAL and case.operation is not None:
         desk.put("expire", case_id, at=case.operation.expires_at)
-    elif before.state is State.AWAITING_APPROVAL:
-        desk.note("expired", case, operation=before.operation.id if before.operation else "")
+    elif _last(case) == "expired":  # by this process, or by one that was killed before it had that told
+        desk.note_once("expired", case, operation=case.operations[-1].id if case.operations else "")
         desk.announce(case)
+
+
+def _last(case: Case) -> str:
+    """Why the Case came into its state."""
+    return case.history[-1].why if case.history else ""
 
 
 def close(desk: Desk, case_id: str) -> None:
@@ -68,20 +73,17 @@ def close(desk: Desk, case_id: str) -> None:
         to = State.LEFT if case.state is State.STUCK else State.CLOSED
         if case.state not in (*CLOSABLE, State.STUCK) or now < case.updated_at + window or not may(case.state, to):
             return case
-        return with_buttons(move(case, to, BOT, "nobody decided", now))
+        return with_buttons(move(case, to, BOT, NOBODY, now))
 
     before = desk.get(case_id)
-    if before.state is State.CLOSED:  # by a process that was killed before it had that shown
-        desk.announce(before)
-        return
-    if _stands(desk, before):
+    if before.state is not State.CLOSED and _stands(desk, before):
         desk.put("close", case_id, at=now + window)
         return
     case = desk.change(case_id, decide)
     if case.state in (*CLOSABLE, State.STUCK):
         desk.put("close", case_id, at=case.updated_at + window)
-    if case.state is not before.state:
-        desk.note("closed" if case.state is State.CLOSED else "left", case, who=BOT)
+    if _last(case) == NOBODY:  # by this process, or by one that was killed before it had that told
+        desk.note_once("closed" if case.state is State.CLOSED else "left", case, who=BOT)
         desk.announce(case)
 
 

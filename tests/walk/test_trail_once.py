@@ -2,11 +2,13 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bot.model import Case, Job, State
-from tests.walk.world import JO, WEI, SmallWorld, Stage, planned
+from bot.audit import Head
+from bot.model import Case, Job, Request, State, TargetQuery
+from tests.walk.world import ANA, JO, OPS, WEI, SmallWorld, Stage, planned
 
 
 def killed_before_kept(stage: Stage, state: State) -> None:
@@ -121,3 +123,70 @@ def test_a_clock_that_was_set_back_costs_no_entry(tmp_path: Path) -> None:
     stage.clock.time -= timedelta(hours=1)
     stage.queue.run_due()
     assert len(stage.events("planned")) >= 1
+
+
+# ---------------------------------------------------------------- what is written after it is kept
+
+
+def killed_before_it_is_told(stage: Stage, what: str) -> None:
+    """The process ends right before that entry is written; the job whose lease is freed is taken up by another one."""
+    append, name = stage.audit.append_once, {"diagnosed": "check", "check_failed": "check", "expired": "expire"}.get(what, "close")
+
+    def ends(event: Any, *more: Any) -> Head:
+        if event["what"] == what:
+            raise KeyboardInterrupt
+        return append(event, *more)
+
+    stage.audit.append_once = ends  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stage.queue.run_due()
+    case = stage.store.recent()[0]
+    stage.boot()
+    stage.queue.put(Job(name, case.id))
+    stage.queue.put(Job(name, case.id))
+    stage.queue.run_due()
+
+
+@pytest.mark.parametrize(("pod", "what"), [("chat-old", "diagnosed"), ("nobody", "check_failed")])
+def test_what_a_check_came_to_is_told_by_the_next_process_and_once(tmp_path: Path, pod: str, what: str) -> None:
+    stage = Stage(tmp_path)
+    stage.cases.receive(asked(stage, pod))
+    killed_before_it_is_told(stage, what)
+    assert len(stage.events(what)) == 1
+    assert stage.chat.shows("top").state is {"check_failed": State.CHECK_FAILED}.get(what, State.DIAGNOSED)
+
+
+def asked(stage: Stage, pod: str) -> Request:
+    return Request("r", ANA, TargetQuery(pod, "pod", pod, "llm"), stage.clock.now(), OPS)
+
+
+def test_who_asked_stands_in_the_trail_also_when_the_process_ended_before_it_was_written(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def ends(*_: Any) -> Head:
+        raise KeyboardInterrupt
+
+    stage.audit.append_once = ends  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stage.cases.receive(asked(stage, "chat-old"))
+    stage.boot()
+    stage.cases.receive(asked(stage, "chat-old"))  # Slack sends it again
+    stage.queue.run_due()
+    assert [one["who"] for one in stage.events("asked")] == ["slack:UANA"]
+    assert [entry["event"]["what"] for entry in stage.audit.entries()] == ["asked", "diagnosed"]
+
+
+def test_that_an_approval_expired_is_told_by_the_next_process_and_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    planned(stage)
+    stage.clock.forward(minutes=26)
+    killed_before_it_is_told(stage, "expired")
+    assert len(stage.events("expired")) == 1
+
+
+def test_that_nobody_decided_is_told_by_the_next_process_and_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    case = stage.ask()
+    stage.clock.forward(days=1, minutes=1)
+    killed_before_it_is_told(stage, "closed")
+    assert (len(stage.events("closed")), stage.now(case).state) == (1, State.CLOSED)
