@@ -316,6 +316,9 @@ def _docker(section: Section, emit: Emit) -> None:
                 emit("unit.ended_local_s", moment[1], line)
         if re.search(r"code=killed, (?:signal=KILL|status=9/KILL)", line.text):
             emit("unit.killed", True, line)
+        crashed = re.search(r"code=(?:killed|dumped), (?:signal=|status=\d{1,2}/)(SEGV|ABRT|BUS)\b", line.text)
+        if crashed:
+            emit("unit.crashed", crashed[1], line)
         if re.search(r"State 'stop-(?:sigterm|watchdog|sigabrt)' timed out\. Killing", line.text):
             emit("unit.stop_timed_out", True, line)
         if _JOB.search(line.text):

@@ -73,3 +73,19 @@ def test_the_stack_of_ggml_says_less_than_what_stands_above_it(above: str, cause
 
 def test_a_card_that_was_full_stays_the_cause_above_the_stack_of_ggml() -> None:
     assert diagnose({"container.log": "CUDA error: out of memory\n/app/ggml/src/ggml-cuda/ggml-cuda.cu:97: CUDA error\n" + TRACE}).cause == "gpu_oom"
+
+
+UNIT = "$ journalctl -u chat\nFeb 03 04:05:06 gpu-7 systemd[1]: chat.service: Main process exited, code={}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [("killed, status=11/SEGV", "segfault"), ("dumped, status=11/SEGV", "segfault"), ("dumped, status=6/ABRT", "abort"), ("killed, status=9/KILL", "unknown"), ("exited, status=0/SUCCESS", "unknown")],
+)
+def test_a_unit_that_crashed_is_told_from_one_that_was_killed(code: str, cause: str) -> None:
+    assert diagnose({"node_readings.txt": UNIT.format(code)}).cause == cause
+
+
+@pytest.mark.parametrize(("code", "cause"), [(139, "segfault"), (134, "abort"), (135, "shm_too_small"), (137, "unknown")])
+def test_what_compose_prints_behind_a_service_names_its_end(code: int, cause: str) -> None:
+    assert diagnose({"container.log": f"chat-1  | INFO 02-03 04:05:06 [gpu_model_runner.py:1] Starting to load model m...\nchat-1 exited with code {code}\n"}).cause == cause
