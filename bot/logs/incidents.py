@@ -170,7 +170,7 @@ class _Run:
             return True  # nobody fails at an earlier step than the one already failed at
         if not self.failed or self.over is None or event.prefix.seconds is None or _follows(event):
             return False
-        if self.served and role == "progress" and phase is Phase.SERVING and event.prefix.pid is None:
+        if (self.served or not self.worked) and role == "progress" and phase is Phase.SERVING and event.prefix.pid is None:
             return False  # a new run would have had to start: this one serves on, or what looks like its failure is none
         known = any(
             event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:]
@@ -273,7 +273,8 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
     calls = [event.line for event in events if event.message.role == "hint" and event.message.purpose in _CALLS]
     started = max((event.line for event in serving if not event.message.counted), default=0)
     last = next((event for event in serving if event.line == ready), None)
-    begun = min((event.line for event in serving), default=ready)  # what fails behind that fails in the serving, which no start survives
+    has_start = any(event.message.role in ("start", "progress") and not event.message.counted for event in events)
+    begun = min((event.line for event in serving), default=ready) if has_start else 0  # what fails behind that fails in the serving, which no start survives
     lasting = [
         event
         for event in candidates

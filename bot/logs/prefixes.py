@@ -69,6 +69,7 @@ _WRAPS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("serve", re.compile(r"(?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL) (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) (?:[\w.:#-]{1,120} ){1,4}-- ")),
     ("loguru", re.compile(r"(?P<level>TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) {0,8}\| [\w.<>]{1,120}:[\w<>]{1,80}:\d{1,6} - ")),
     ("kserve", re.compile(r"\d{1,10} [\w.]{1,60} (?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL) \[[\w.-]{1,80}:[\w<>]{1,80}\(\):\d{1,6}\] ")),
+    ("stream", re.compile(r"(?:(?P<level>TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL)|stdout|stderr) {0,8}\| (?=\S| )")),
     ("compose", re.compile(r"(?P<service>[A-Za-z0-9][\w.-]{0,62}) +\| (?=\S| )")),
     ("vllm", re.compile(r"(?P<level>INFO|WARNING|ERROR|DEBUG|CRITICAL) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) \[?[\w./<>-]{1,200}:\d{1,7}\] ?")),
     (  # of a program that starts a server and hands its lines on through Python's logging

@@ -82,6 +82,10 @@ def test_a_new_start_does_away_with_the_death_before_it(death: str) -> None:
     assert diagnose({"container.log": START + DEATHS[death][0] + "\n" + START + later(9)}).cause == "healthy"
 
 
+def test_a_load_report_behind_a_failure_shows_no_start_that_survived_it() -> None:
+    assert diagnose({"container.log": FAILURES["gpu_fault"] + "\n" + later(7).splitlines()[1]}).cause == "gpu_fault"
+
+
 ECHOES = (
     "INFO 05-02 10:02:00 logger.py:37] Received request chat-7: prompt: '{}', params: SamplingParams(n=1), lora_request: None.",
     "DEBUG 05-02 10:02:00 [logger.py:61] Request chat-7 details: prompt: '{}', prompt_token_ids: [1], prompt_embeds shape: None.",

@@ -67,6 +67,12 @@ def test_the_outer_clock_counts_since_only_it_stands_on_every_line() -> None:
     assert outer == strip("2026-03-02T05:00:10Z Traceback (most recent call last):")[0].seconds
 
 
+@pytest.mark.parametrize("word", ["stderr", "stdout", "ERROR", "INFO"])
+def test_the_name_of_a_stream_or_of_a_level_is_no_server(word: str) -> None:
+    prefix, text = strip(f"llm-7d9c8b5f6d-x7k2p vllm 2024-04-27 10:13:05 | ERROR | {word} | {MESSAGE}")
+    assert (prefix.service, prefix.level, text) == ("llm-7d9c8b5f6d-x7k2p/vllm", word if word.isupper() else "ERROR", MESSAGE)
+
+
 def test_compose_names_the_server_and_a_table_is_no_prefix() -> None:
     assert strip("chat-1  | INFO:     Application startup complete.")[0].service == "chat-1"
     assert strip("| 0   N/A  N/A   811   C   python |")[0].service == ""
