@@ -30,9 +30,11 @@ def execute(desk: Desk, case_id: str) -> None:
     if case.state is not State.EXECUTING or case.operation is None:
         return
     operation: Operation | None = case.operation
-    while operation is not None and _due(operation):
-        operation = _step(desk, case_id, operation)
-    if operation is not None:
+    if _due(case.operation):
+        operation = _step(desk, case_id, case.operation)
+    if operation is not None and _due(operation):
+        desk.put("execute", case_id)  # each step is a job, so that one which makes headway is never taken for one that takes its process down each time
+    elif operation is not None:
         _watch(desk, case_id)
 
 

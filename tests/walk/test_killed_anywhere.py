@@ -74,3 +74,9 @@ def test_a_process_killed_right_after_the_end_was_kept_has_it_shown_by_the_next(
     stage.queue.put(Job("verify", case.id))  # as its lease is freed
     stage.queue.run_due()
     assert stage.chat.shows("top").state is State.UNDONE
+
+
+def test_each_step_is_a_job_so_that_one_which_makes_headway_is_not_given_up_for_its_kills(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, world=SmallWorld(steps=3))
+    stage.approved()
+    assert (stage.queue.ran.count("execute"), stage.world.writes) == (3, ["apply:0", "apply:1", "apply:2"])
