@@ -49,6 +49,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "abort": ("application_error",),
     "cpu_throttling": ("healthy",),
 }
+_NO_FAILURE = ("healthy", "unknown")
 _ORDER = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2}
 
 
@@ -72,6 +73,6 @@ def ranked(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(kept or best.values(), key=_key)
 
 
-def _key(finding: Finding) -> tuple[int, int, str]:
-    """Surer first; of equals the one that asks for more, since it says more."""
-    return _ORDER[finding.certainty], -len(finding.signature.when), finding.signature.id
+def _key(finding: Finding) -> tuple[int, bool, int, str]:
+    """Surer first; of equals that something failed before that nothing did, then the one that asks for more, since it says more."""
+    return _ORDER[finding.certainty], finding.cause in _NO_FAILURE, -len(finding.signature.when), finding.signature.id

@@ -61,6 +61,12 @@ def test_a_cause_that_explains_a_symptom_stands_before_it() -> None:
     assert [found.cause for found in ranked(both)] == ["other_process_on_gpu"]
 
 
+def test_of_equally_sure_answers_one_that_something_failed_stands_before_one_that_nothing_did() -> None:
+    nothing = Finding(Signature("healthy/x", "healthy", Text("x"), {"log.ready": {"equals": True}, "log.ended": {"equals": "ready"}}), Certainty.LIKELY)
+    assert [found.cause for found in ranked([nothing, finding("unschedulable", Certainty.LIKELY)])] == ["unschedulable", "healthy"]
+    assert ranked([nothing, finding("unschedulable", Certainty.POSSIBLE)])[0].cause == "healthy"
+
+
 def test_a_mere_possibility_explains_nothing_away() -> None:
     both = [finding("free_memory_below_request", Certainty.CERTAIN), finding("other_process_on_gpu", Certainty.POSSIBLE)]
     assert ranked(both)[0].cause == "free_memory_below_request"
