@@ -15,6 +15,8 @@ from bot.logs.parts import OVERLAP, Part
 LONG = 8000  # bytes: no runtime cuts earlier (CRI-O at 8 KiB, containerd and docker at 16)
 SIDE = 4096  # bytes of each side of a cut
 KEPT = 64  # cuts that are kept: so many first ones and so many last ones
+FEW = 2**20  # bytes of a part in which every line is looked at
+PLACES = 16  # of a larger part at which a line is looked at: a runtime writes all lines of its file alike
 _LINES_BETWEEN = 8  # lines of the other stream that may stand between two pieces
 _CRI = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]{8,30}(?:Z|[+-]\d\d:?\d\d) (stdout|stderr) ([FP]) ")
 _DOCKER = re.compile(rb'\{"log":"')
@@ -54,6 +56,8 @@ class Seams:
 
     def look(self, part: Part) -> None:
         """Takes the cuts of one part; a line that goes on in the next part is remembered."""
+        if not self._open and part.end > FEW and not _by_a_runtime(part):
+            return
         line, position = part.line, 0
         for begin, end in _interesting(part, bool(self._open)):
             line += part.buffer.count(b"\n", position, begin)
@@ -85,6 +89,12 @@ class Seams:
     @property
     def found(self) -> list[Seam]:
         return [*self._first, *self._last]
+
+
+def _by_a_runtime(part: Part) -> bool:
+    """Whether one of the lines at some places of a part is a runtime's, or the endless line that it is a piece of."""
+    begins = [0, *(part.buffer.find(b"\n", place, part.end) + 1 for place in range(part.end // PLACES, part.end, part.end // PLACES))]
+    return any(pattern.match(part.buffer, begin, part.end) or pattern.match(part.head) for begin in begins for pattern in (_CRI, _DOCKER))
 
 
 def _interesting(part: Part, open_line: bool) -> Iterator[tuple[int, int]]:

@@ -71,6 +71,13 @@ def test_a_cut_between_two_blocks_is_seen() -> None:
     assert any(hit.message.id.startswith("torch.") and b"1.45 GiB" in hit.raw for hit in scan.hits)
 
 
+@pytest.mark.parametrize("write", [cri, docker])
+def test_a_cut_in_the_middle_of_a_large_log_is_seen(write: object) -> None:
+    assert callable(write)
+    usual = write("INFO: all is well, a usual line of a server") * 40_000
+    assert "1.45 GiB" in diagnose({"container.log": usual + write(long_line(45)) + usual}).summary.en
+
+
 def test_a_log_full_of_cuts_keeps_a_few_of_them() -> None:
     data = bytearray(b"".join(f"{FIRST} stdout P {'x' * 8000}\n".encode() for _ in range(4 * KEPT)))
     seams = Seams(lambda _head, _before: False)
