@@ -1,5 +1,6 @@
 """The sandbox's page in a real browser: three people drive one incident from the command to the undo, by nothing but the page."""
 
+import re
 import shutil
 from collections.abc import Iterator
 
@@ -34,7 +35,9 @@ def page() -> Iterator[Page]:
 
 
 def become(page: Page, name: str) -> None:
-    page.locator("#person").select_option(label=next(each for each in page.locator("#person option").all_inner_texts() if each.startswith(name)))
+    """Choose a person. The page draws its people when the sandbox's first state has arrived, which on a busy machine is after it has loaded."""
+    person = page.locator("#person option", has_text=re.compile(rf"^{name}\b"))
+    page.locator("#person").select_option(value=person.get_attribute("value"))  # get_attribute waits for it, a list of texts does not
 
 
 def press(page: Page, words: str) -> None:
