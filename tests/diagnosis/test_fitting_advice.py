@@ -177,6 +177,24 @@ def test_another_command_that_an_entry_script_misses_is_no_failure_of_the_server
     assert found.cause == "healthy"
 
 
+SERVING = "INFO 08-30 07:41:12 [loggers.py:116] Engine 000: Avg prompt throughput: 380.1 tokens/s, Avg generation throughput: 96.2 tokens/s, Running: 12 reqs, Waiting: 4 reqs, GPU KV cache usage: 47.2%, Prefix cache hit rate: 0.0%\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "before", "first"),
+    [
+        ("AssertionError: expected running sequences", SERVING, "vllm_version:change"),
+        ("KeyError: 'cmpl-0'", SERVING, "vllm_version:change"),
+        ("AssertionError: expected running sequences", "", "application:fix"),
+        ("ValueError: the temperature is out of range", SERVING, "application:fix"),
+    ],
+)
+def test_a_programming_error_of_an_engine_that_served_is_answered_with_another_release(error: str, before: str, first: str) -> None:
+    place = frame("vllm/v1/core/sched/scheduler.py", "schedule") if before else frame("vllm/config/model.py", "verify")
+    found = diagnose({"container.log": f"{before}{place}{error}\n"})
+    assert (found.cause, remedies(found)[0]) == ("application_error", first)
+
+
 def attempt(share: str, wanted: str, held: str = "43.67 GiB") -> str:
     arguments = f"INFO 08-21 08:30:55 api_server.py:340] args: Namespace(host='0.0.0.0', model='/models/m', max_model_len=2048, gpu_memory_utilization={share})\n"
     return (
