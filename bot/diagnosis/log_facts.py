@@ -10,7 +10,8 @@ from dataclasses import replace
 from bot.diagnosis import allocation, arguments, growth
 from bot.facts import Facts
 from bot.logs.events import Event
-from bot.logs.incidents import AFTER, QUIET, Incident
+from bot.logs.incidents import AFTER, Incident
+from bot.logs.runs import QUIET
 from bot.logs.messages import fact_name
 from bot.model import Fact, Phase, Place, Value
 

@@ -1,27 +1,24 @@
 """Which run of a log is the incident, where in its life it failed, and which line is the root.
 
-A file may hold several attempts (the last is the incident), several servers (docker compose), an orderly shutdown that prints the same words as a
-death, and a cascade of followers behind the first failing process. Order decides, not words. Pure; knows roles and phases, no message by name.
+A file may hold several attempts (`runs`; the last is the incident), several servers (docker compose), an orderly shutdown that prints the same words as
+a death, and a cascade of followers behind the first failing process. Order decides, not words. Pure; knows roles and phases, no message by name.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bot.logs.events import Event
+from bot.logs.runs import QUIET, WEAK, Attempt, attempts
 from bot.logs.scan import Scan
 from bot.model import Phase
 
 STACK = 600  # lines in front of a root in which its traceback may stand
-QUIET = 45  # seconds after a death in which its followers may still speak
-WEAK = 6  # errors of this tier and above say little: a server that goes on answering has survived them
 BEHIND = 60  # lines behind a root without a stack of its own, in which another process may repeat it
 CALL = 60  # lines around "a call failed" in which its error stands
 AFTER = 40  # lines behind a root in which a word of progress, written to the other stream, may stand that belongs before it
 FAR = 2000  # lines between what a failed call wrote past the log, to stderr, and the log's word of it
 NEAR = 400  # lines behind a root in which its followers may stand
-_SERVER = re.compile(r"(?i)^(?:api_?server|engine_?core)")
-_CORE = re.compile(r"(?i)^engine_?core")
 _STAGE = re.compile(r"Stage-\d{1,3}$")  # of vLLM-Omni, which serves one model with several engines
 
 # Which frame says more about the phase, when a stack goes through several: capture is called by warm-up, profiling runs the model as serving does.
@@ -40,13 +37,6 @@ def _stage(event: Event) -> str | None:
     if found or event.prefix.pid is None or not event.prefix.process.startswith("StageEngineCore"):
         return found[0] if found else None
     return str(event.prefix.pid)
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """The events of one run of the server, in order of lines."""
-
-    events: tuple[Event, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,102 +97,11 @@ class Incident:
         return next((word for word in words if not any(_same_process(word, event) and event.line > word.line for event in told)), None)
 
 
-def _key(event: Event) -> tuple[str, str]:
-    return event.id, event.prefix.process if _SERVER.match(event.prefix.process) or not event.prefix.process else f"{event.prefix.process}/{event.prefix.pid}"
-
-
 def _same_process(one: Event, other: Event) -> bool:
     left, right = one.prefix, other.prefix
     if left.process and right.process and (left.process, left.pid) != (right.process, right.pid):
         return False
     return left.rank is None or right.rank is None or left.rank == right.rank or (left.pid is not None and left.pid == right.pid)
-
-
-class _Run:
-    """One run while it is being collected: what has started, which engines it has, whether it served, failed, or is over for good."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.started: set[tuple[str, str]] = set()
-        self.engines: dict[str, int | None] = {}
-        self.failed = self.served = self.stopped = self.worked = False
-        self.over: float | None = None  # clock of the line that told of the whole server's end
-
-    def add(self, event: Event) -> None:
-        role, process = event.message.role, event.prefix.process
-        if role == "start":
-            self.started.add(_key(event))
-        if _CORE.match(process):
-            self.engines[process] = event.prefix.pid
-        self.stopped = self.stopped or role == "shutdown"
-        self.worked = self.worked or (role == "progress" and event.message.phase is not None and event.message.phase.order > Phase.CONFIG.order)
-        self.served = self.served or (role == "progress" and event.message.phase is Phase.SERVING)
-        if self.served and role == "fatal" and event.message.tier >= WEAK:
-            pass  # a request's own error, and no end
-        elif role in ("wrapper", "ended", "fatal"):
-            self.failed = True
-            if role != "fatal" or self.over is None:
-                self.over = event.prefix.seconds if event.prefix.seconds is not None else self.over
-        self.events.append(event)
-
-    def renewed_by(self, event: Event) -> bool:
-        """Some time after a failure, an engine of the same name has another number."""
-        process, now = event.prefix.process, event.prefix.seconds
-        renewed = self.failed and bool(_CORE.match(process)) and self.engines.get(process, event.prefix.pid) != event.prefix.pid
-        return renewed and (self.over is None or now is None or abs(now - self.over) > QUIET)
-
-    def left_behind_by(self, event: Event) -> bool:
-        """The event belongs to a new run: a start seen before or after a failure, a step of starting after the server served, a failure at an earlier
-        step, or anything from a new process long after (or, by a clock that was set back, before) the death."""
-        role, phase = event.message.role, event.message.phase
-        if role == "start":
-            return _key(event) in self.started or self.failed or self.served or self.stopped
-        if role == "fatal" and phase is Phase.CONFIG and self.worked and (self.failed or self.stopped):
-            return True  # options are read at the very beginning
-        early = role in ("progress", "fatal") and not event.message.counted and phase is not None and phase.order <= Phase.CACHE_ALLOCATION.order
-        if early and self.served:
-            return True
-        if (
-            role == "fatal"
-            and phase is not None
-            and any(old.message.role == "fatal" and (old.message.phase or phase).order > phase.order for old in self.events[-200:])
-        ):
-            return True  # nobody fails at an earlier step than the one already failed at
-        if not self.failed or self.over is None or event.prefix.seconds is None or _follows(event):
-            return False
-        if (self.served or not self.worked) and role == "progress" and phase is Phase.SERVING and event.prefix.pid is None:
-            return False  # a new run would have had to start: this one serves on, or what looks like its failure is none
-        known = any(
-            event.prefix.pid is not None and (event.prefix.process, event.prefix.pid) == (old.prefix.process, old.prefix.pid) for old in self.events[-200:]
-        )
-        return not known and abs(event.prefix.seconds - self.over) > QUIET
-
-
-def _follows(event: Event) -> bool:
-    """Only tells of another failure, however late: ranks notice ten minutes afterwards that one of them is gone."""
-    return event.message.role not in ("start", "progress", "fatal") or (event.message.role == "fatal" and event.message.tier >= WEAK)
-
-
-def attempts(events: Iterable[Event]) -> list[Attempt]:
-    """Splits the events of one server into its runs."""
-    runs = [_Run()]
-    for event in events:
-        run = runs[-1]
-        if run.events and (run.renewed_by(event) or run.left_behind_by(event)):
-            fresh = _Run()
-            for old in _behind_engines(run.events) if run.renewed_by(event) else ():
-                fresh.add(old)
-            runs.append(fresh)
-        runs[-1].add(event)
-    return [Attempt(tuple(run.events)) for run in runs]
-
-
-def _behind_engines(run: list[Event]) -> list[Event]:
-    """Takes what stands behind the last line of the old engine off the old run: it belongs to the new one."""
-    last = max((index for index, event in enumerate(run) if _CORE.match(event.prefix.process)), default=len(run) - 1)
-    behind = run[last + 1 :]
-    del run[last + 1 :]
-    return behind
 
 
 def _without_lived_through(events: tuple[Event, ...]) -> tuple[Event, ...]:
@@ -256,6 +155,42 @@ def _ready(events: Sequence[Event], after: int = 0) -> Event | None:
     return next((event for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING and event.line > after), None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """The lines in which a run shows that it lives. Each is 0 when it never does."""
+
+    begun: int  # the first one of serving, where the log has a start: no start survives what fails behind it
+    started: int  # the last one of a start that ended well
+    served: int  # the last one of serving
+    reported: int  # the last report that a healthy server repeats
+    newest: Event | None  # that of `served`
+
+    def survived_start(self, event: Event) -> bool:
+        """Whether the server came to serve behind the event."""
+        return event.line <= min(self.served, self.begun) and not _later(event, self.newest)
+
+    def outlived(self, event: Event) -> bool:
+        """Whether an error that says little has life behind it; of a lasting one only a new start is any."""
+        return event.message.tier >= WEAK and event.line < (self.started if event.message.lasting else max(self.served, self.reported))
+
+
+def _life(events: Sequence[Event]) -> _Life:
+    wrapped = max((event.line for event in events if event.message.role == "wrapper"), default=None)
+    dead = wrapped + NEAR if wrapped is not None else 0  # what an API server prints meanwhile shows no life of its engine
+    serving = [event for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING]
+    newest = max((event for event in serving if not (event.message.counted and event.line < dead)), key=lambda event: event.line, default=None)
+    served = newest.line if newest is not None else 0
+    has_start = any(event.message.role in ("start", "progress") and not event.message.counted for event in events)
+    reports = (event.line for event in events if event.message.counted and event.message.phase is Phase.SERVING and event.message.role != "hint")
+    return _Life(
+        begun=min((event.line for event in serving), default=served) if has_start else 0,
+        started=max((event.line for event in serving if not event.message.counted), default=0),
+        served=served,
+        reported=max(reports, default=0),
+        newest=newest,
+    )
+
+
 def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
     """The line that the failure began with: the most specific error of the earliest failing process, neither survived by the start nor part of a shutdown."""
     wrapped = {event.line for event in events if event.message.role == "wrapper"}
@@ -264,22 +199,13 @@ def _root(events: Sequence[Event], shutdown: Event | None) -> Event | None:
         for event in events
         if event.message.role == "fatal" and (shutdown is None or event.line < shutdown.line) and not (event.line in wrapped and event.message.tier > 5)
     ]
-    dead = max(wrapped, default=0) + NEAR  # what an API server prints meanwhile shows no life of its engine
-    serving = [event for event in events if event.message.role == "progress" and event.message.phase is Phase.SERVING]
-    ready = max((event.line for event in serving if not (event.message.counted and wrapped and event.line < dead)), default=0)
-    alive = max(
-        (event.line for event in events if event.message.counted and event.message.phase is Phase.SERVING and event.message.role != "hint"), default=0
-    )
+    life = _life(events)
     calls = [event.line for event in events if event.message.role == "hint" and event.message.purpose in _CALLS]
-    started = max((event.line for event in serving if not event.message.counted), default=0)
-    last = next((event for event in serving if event.line == ready), None)
-    has_start = any(event.message.role in ("start", "progress") and not event.message.counted for event in events)
-    begun = min((event.line for event in serving), default=ready) if has_start else 0  # what fails behind that fails in the serving, which no start survives
     lasting = [
         event
         for event in candidates
-        if (event.line > min(ready, begun) or _later(event, last) or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
-        and not (event.message.tier >= WEAK and event.line < (started if event.message.lasting else max(ready, alive)))
+        if not life.outlived(event)
+        and (not life.survived_start(event) or event.message.phase is Phase.SERVING or any(abs(event.line - line) <= CALL for line in calls))
     ]
     if not lasting:
         return None
