@@ -11,8 +11,8 @@ from bot.diagnosis import allocation, arguments, growth
 from bot.facts import Facts
 from bot.logs.events import Event
 from bot.logs.incidents import AFTER, Incident
-from bot.logs.runs import QUIET
 from bot.logs.messages import fact_name
+from bot.logs.runs import QUIET
 from bot.model import Fact, Phase, Place, Value
 
 _STARTING = frozenset(
