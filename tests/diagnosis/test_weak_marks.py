@@ -7,6 +7,7 @@ import pytest
 from bot.model import Certainty, Diagnosis
 from tests.diagnosis.bundles import diagnose
 from tests.diagnosis.scenes import ID, OLD_ID, container, event, killed, path, pod, status, terminated
+from tests.diagnosis.test_pastes import oom
 
 V1 = "$ cat memory.limit_in_bytes\n34359738368\n$ cat memory.max_usage_in_bytes\n34359738368\n$ cat memory.failcnt\n48211\n"
 CONTAINER_KILL = "Memory cgroup out of memory: Killed process 77 (python3) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB"
@@ -240,6 +241,14 @@ def test_worker_that_ended_by_sigterm_was_not_killed_for_memory() -> None:
 def test_word_of_an_older_gunicorn_about_signal_9_leaves_open_who_sent_it() -> None:
     found = diagnose({"container.log": "[2022-05-17 01:21:14 +0000] [14] [WARNING] Worker with pid 17 was terminated due to signal 9\n"})
     assert (found.cause, "SIGKILL" in found.summary.en) == ("unknown", True)
+
+
+def test_a_worker_that_ran_out_on_the_card_before_it_fell_silent_failed_of_that() -> None:
+    timeout = "[2025-06-01 10:03:00 +0000] [7] [CRITICAL] WORKER TIMEOUT (pid:9)\n[2025-06-01 10:03:01 +0000] [7] [ERROR] Worker (pid:9) was sent SIGKILL! Perhaps out of memory?\n"
+    assert diagnose({"container.log": timeout}).cause == "application_error"
+    found = diagnose({"container.log": oom() + timeout})
+    assert found.cause == "gpu_oom"
+    assert "gunicorn" not in found.summary.en
 
 
 # -- a node under pressure, and who prepares a pod
