@@ -72,3 +72,12 @@ def test_another_release_is_one_of_the_server_that_runs(args: str, name: str) ->
 def test_where_nothing_tells_the_server_vllms_options_are_meant() -> None:
     found = diagnose({"container.log": oom()})
     assert {each.option for each in found.recommendations if each.remedy == "gpu_memory_utilization"} <= {"--gpu-memory-utilization"}
+
+
+def test_a_program_that_runs_the_model_by_itself_is_told_of_its_batch_and_no_servers_option() -> None:
+    served = 'INFO:     10.0.0.1:40212 - "POST /generate HTTP/1.1" 200 OK\n'
+    found = diagnose({"container.log": served + frame("transformers/generation/utils.py", "_sample") + oom()})
+    assert (found.cause, remedies(found)[:2]) == ("gpu_oom", ["max_num_seqs:lower", "max_model_len:lower"])
+    assert not VLLM_ONLY.search(everything(found))
+    loading = diagnose({"container.log": frame("transformers/modeling_utils.py", "from_pretrained") + frame("vllm/model_executor/models/transformers.py", "load_weights") + oom()})
+    assert loading.cause == "weights_too_large"
