@@ -91,7 +91,7 @@ SAYS: dict[str, Text] = {
     "container.shm_limit_bytes": Text("The memory volume at /dev/shm may hold {value}.", "/dev/shm 的内存卷上限为 {value}。"),
     "container.shm_volume": Text("What is mounted at /dev/shm: {value}.", "/dev/shm 上挂载的是：{value}。"),
     "container.crash_looping": Text("It is started again and again.", "它被反复启动。"),
-    "container.start_oom": Text("A process that the runtime starts before the program was killed within its memory limit.", "运行时在程序之前启动的进程在其内存上限内被杀死。"),
+    "container.start_oom": Text("The limit is too small for what the runtime does before the program starts.", "该上限不足以完成运行时在程序启动之前的工作。"),
     "container.started_again": Text("The same pod started it again after this end.", "该次结束后同一 Pod 又启动了它。"),
     "container.startup_budget_s": Text("The start-up probe waits {value} s in all.", "启动探针总共等待 {value} 秒。"),
     "container.state": Text("The container is {value} now.", "容器当前状态：{value}。"),

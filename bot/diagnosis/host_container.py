@@ -15,7 +15,13 @@ from bot.units import GIB
 OLD = 3 * 86400  # seconds of quiet running after which an end before them is history
 LIGHT_NEEDS = 8 * GIB
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
-_NO_ROOM_TO_START = re.compile(r"container init was OOM-killed|memory limit too low\?|memory limit could be too low", re.IGNORECASE)  # the words of runc and crun
+# The words of runc (of both ages), crun and CRI-O, which refuses a limit below its minimum before anything runs.
+_NO_ROOM_TO_START = re.compile(
+    r"container init was OOM-killed|memory limit too low\?|memory limit could be too low|set memory limit \d+ too low"
+    r"|unable to set memory limit to \d+|to (?:\S+/)?memory\.(?:memsw\.)?limit_in_bytes: .{0,400}device or resource busy",
+    re.IGNORECASE | re.DOTALL,
+)
+_WAITS_IN_ORDER = ("", "PodInitializing", "ContainerCreating")  # what a container says that waits for others; any other word is trouble of its own
 _HELPER_KILLED = re.compile(r"(?:hook|nvidia-container-cli|ldconfig).{0,300}(?:exit status 137|signal 9\b|signal: killed)", re.DOTALL)
 HELPER_NEEDS = GIB // 2  # a helper of the runtime counts to the container's limit, and needs far less than this
 _GROUPS = ("container.",)
@@ -173,4 +179,4 @@ def _weight(container: Record, serves: bool, killed: set[str]) -> int:
         weight -= 5
     if container.text("kind") == "init" and container.text("state") == "terminated" and code == 0:
         return 0
-    return weight + (5 if container.text("waiting_reason") == "CrashLoopBackOff" else 0)
+    return weight + (5 if container.text("waiting_reason") not in _WAITS_IN_ORDER else 0)

@@ -49,7 +49,7 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
     uids = {text(facts, "pod.uid"), text(facts, "pod.config_hash")} - {""} or _told_uids(facts)
     if not containers and not uids:
         ours = [kill for kill in kills if SERVER_PROCESS.search(_victim(kill))]
-        newest = (ours or kills)[-1]
+        newest = _told_in_full(ours or kills)
         serves = flag(facts, "log.looked") is True and text(facts, "log.server") in ("vllm", "sglang") and text(facts, "failure.kind") not in _KILLED
         stranger = not ours and serves and newest.text("level") not in _NODE
         return newest, "stranger" if stranger else "earlier" if _before_the_unit_ended(newest, facts) else "name"
@@ -66,6 +66,23 @@ def _match(facts: Facts, kills: list[Record]) -> tuple[Record | None, str]:
         if uids & {kill.text("pod_uid"), kill.text("limit_pod_uid")} or kill.text("container_id") in others:
             return kill, "sibling"
     return _elsewhere(kills, chosen, facts)
+
+
+def _told_in_full(kills: list[Record]) -> Record:
+    """The newest kill; where several went in one sweep, the one of them that has a report: the kernel writes it for the first and leaves it out for the
+    next ones, which then show neither group nor limit."""
+    newest = kills[-1]
+    for kill in reversed(kills):
+        if _line(kills[-1]) - _line(kill) > NEAR or _victim(kill) != _victim(newest):
+            break
+        if "cgroup" in kill or "limit" in kill:
+            return kill
+    return newest
+
+
+def _line(kill: Record) -> int:
+    place = kill.place("victim_line", "scope")
+    return place.line if place and place.line else 0
 
 
 def _told_uids(facts: Facts) -> set[str]:
@@ -154,13 +171,24 @@ def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
     add("invoker", kill.text("invoker"), "invoker")
     add("group_kill", kill.flag("group") or False, "group")
     add("order", _whole(kill.number("order")), "order")
-    add("limit_bytes", _whole(kill.number("limit")), "limit")
+    found += _limit(kill, match, facts)
     add("usage_bytes", _whole(kill.number("usage")), "usage")
     add("child_killed", _child(kill, match, facts), "victim_line")
     add("largest", kill.text("largest"), "largest")
     add("pod_limit_by_server", level == "pod" and _server_holds_most(kill), "largest")
     found += _shares(kill)
     return found
+
+
+def _limit(kill: Record, match: str, facts: Facts) -> list[Fact]:
+    """The limit that was hit: the kernel's number, else the container's own where it is known to be that one."""
+    if "limit" in kill:
+        return [Fact("kernel.limit_bytes", int(kill.number("limit") or 0), kill.place("limit"))]
+    if match != "container" or kill.text("level") != "container":
+        return []
+    container = choose(facts, records(facts, "pod.container"))
+    limit = container.number("memory_limit")
+    return [Fact("kernel.limit_bytes", int(limit), container.place("memory_limit"))] if limit else []
 
 
 def _victim(kill: Record) -> str:
@@ -233,11 +261,11 @@ def _child_by_record(kill: Record, facts: Facts) -> bool | None:
 
 
 def _near_another(kill: Record, facts: Facts) -> bool:
-    """Whether another process of the same group was killed in the lines beside it: a group kill whose headline was filtered away."""
-    place = kill.place("victim_line", "scope")
-    line = place.line if place and place.line else 0
-    beside = [other for other in records(facts, "kernel.kill") if other.index != kill.index and other.text("cgroup") == kill.text("cgroup")]
-    return any((where := other.place("victim_line", "scope")) and where.line and abs(where.line - line) <= NEAR for other in beside)
+    """Whether another process of the same group, or of one that is not shown, was killed in the lines beside it: a group kill whose headline was
+    filtered away, or one after another."""
+    line = _line(kill)
+    beside = [other for other in records(facts, "kernel.kill") if other.index != kill.index and other.text("cgroup") in ("", kill.text("cgroup"))]
+    return any(_line(other) and abs(_line(other) - line) <= NEAR for other in beside)
 
 
 def _of_this_run(xid: Record, container: Record, facts: Facts) -> bool:

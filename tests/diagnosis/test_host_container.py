@@ -1,5 +1,7 @@
 """Which container is the incident."""
 
+import pytest
+
 from bot.facts import ABSENT, UNKNOWN
 from tests.diagnosis.scenes import ID, container, derived, killed, path, pod, status, terminated
 
@@ -96,3 +98,34 @@ def test_limit_larger_than_the_machine_is_seen() -> None:
     free = "$ free -g\n               total        used        free      shared  buff/cache   available\nMem:             125          10         100           0          15         110\n"
     found = [derived(pod([container(limit=limit)]), node=free).get("container.limit_above_node") for limit in ("256Gi", "64Gi")]
     assert found == [True, False]
+
+
+def waits(name: str, reason: str, message: str = "") -> dict[str, object]:
+    """A container that has not run."""
+    return status(name, {"waiting": {"reason": reason, "message": message}}, ready=False, restartCount=0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "set memory limit 8388608 too low; should be at least 12582912 bytes",
+        "container create failed: unable to set memory limit to 4194304 (current usage: 5242880, peak usage: 6291456)",
+        'OCI runtime create failed: setting cgroup config for procHooks process caused "failed to write 8388608 to memory.limit_in_bytes: write /sys/fs/cgroup/memory/kubepods/pod1/c1/memory.limit_in_bytes: device or resource busy": unknown',
+        "runc create failed: unable to start container process: container init was OOM-killed (memory limit too low?)",
+    ],
+)
+def test_limit_that_the_runtime_finds_too_small_to_start_with_is_known_in_each_runtimes_words(words: str) -> None:
+    facts = derived(pod([container(limit="8Mi")], [waits("server", "CreateContainerError", words)]))
+    assert facts.get("container.start_oom") is True
+
+
+def test_error_that_only_speaks_of_a_cgroup_is_no_limit_that_is_too_small() -> None:
+    words = "OCI runtime create failed: mkdir /sys/fs/cgroup/memory/kubepods/pod1: device or resource busy"
+    assert derived(pod([container(limit="8Mi")], [waits("server", "CreateContainerError", words)])).get("container.start_oom") is ABSENT
+
+
+@pytest.mark.parametrize("reason", ["CreateContainerError", "ImagePullBackOff", "CreateContainerConfigError", "RunContainerError"])
+def test_init_container_that_cannot_be_made_is_the_incident_while_the_server_waits_for_it(reason: str) -> None:
+    spec = {"initContainers": [container("fetch", "registry.example.com/fetch:1", "8Mi")]}
+    facts = derived(pod([container()], [waits("server", "PodInitializing")], spec=spec, status={"initContainerStatuses": [waits("fetch", reason)]}))
+    assert (facts.get("container.name"), facts.get("container.role"), facts.get("container.waiting_reason")) == ("fetch", "init", reason)

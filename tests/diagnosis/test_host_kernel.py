@@ -160,3 +160,35 @@ def test_fork_that_another_containers_limit_refused_says_nothing_of_this_one() -
     seen = [derived(DEAD, kernel=line.format(where)).get("kernel.pids_refused_here") for where in (path(OLD_ID), path("c" * 64, OTHER))]
     assert seen == [True, False]
     assert derived(kernel=line.format(path(OLD_ID))).get("kernel.pids_refused_here") is True
+
+
+def _sweep(names: list[str], report_of: int = 0) -> str:
+    """Kills of one sweep, as the kernel writes them when it limits its own messages: one has its report, the others their last line only."""
+    lines = []
+    for number, name in enumerate(names):
+        full = killed(path(), path(), name, pid=900 + number)
+        lines.append(full if number == report_of else full.splitlines()[-1] + "\n")
+    return "".join(lines)
+
+
+def test_of_several_kills_in_one_sweep_the_one_with_a_report_tells_the_limit() -> None:
+    facts = derived(kernel=_sweep(["VLLM::Worker_TP"] * 4))
+    assert (facts.get("kernel.limit_bytes"), facts.get("kernel.limit")) == (33554432 * 1024, "container")
+
+
+def test_kill_with_others_beside_it_is_not_said_to_be_the_only_one() -> None:
+    assert derived(kernel=_sweep(["VLLM::Worker_TP"] * 4)).get("kernel.child_killed") is ABSENT
+    assert derived(kernel=_sweep(["VLLM::Worker_TP"])).get("kernel.child_killed") is True
+
+
+def test_report_of_another_program_lends_its_limit_to_nobody() -> None:
+    facts = derived(kernel=_sweep(["VLLM::Worker_TP", "VLLM::EngineCor"]))
+    assert (facts.get("kernel.victim"), facts.get("kernel.limit_bytes")) == ("VLLM::EngineCor", ABSENT)
+
+
+def test_limit_that_a_report_leaves_out_is_the_containers_own_where_the_kill_was_in_it() -> None:
+    kernel = "".join(line + "\n" for line in killed(path(ID), path(ID), "filebeat").splitlines() if "memory: usage" not in line)
+    facts = derived(pod([container(limit="2Gi")], [status()]), kernel=kernel)
+    assert (facts.get("kernel.kill_matches_container"), facts.get("kernel.limit_bytes")) == (True, 2 * 2**30)
+    elsewhere = derived(pod([container(limit="2Gi")], [status()]), kernel=kernel.replace(ID, "c" * 64).replace("0a1b2c3d", "ffffffff"))
+    assert elsewhere.get("kernel.limit_bytes") is ABSENT
