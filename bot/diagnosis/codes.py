@@ -49,6 +49,8 @@ _WORDS: dict[str, Text] = {
     "waiting": Text("waiting", "等待中"),
     "terminated": Text("ended", "已结束"),
     "device-fault": Text("a fault of the device", "设备故障"),
+    "devices-unhealthy": Text("devices that are all marked unhealthy", "设备全部被标记为不健康"),
+    "plugin-failed": Text("a device plugin that failed to answer", "设备插件未能应答"),
     "node-shutdown": Text("a shutdown of the node", "节点关机"),
     "resources": Text("missing resources", "资源不足"),
     "import": Text("import", "导入"),

@@ -4,6 +4,7 @@ Facts: `node.<name>`. Pressure is as the kubelet sees it now, which may be after
 """
 
 from bot.evidence.document import Document, Node
+from bot.evidence.kubelet_journal import runtime_trouble
 from bot.evidence.reading import Reading
 from bot.model import Fact, Gap, Value
 
@@ -29,6 +30,7 @@ def read(data: bytes, source: str) -> Reading:
         if kind == "Ready":
             add("ready", status == "True", where)
             add("ready_reason", condition.text("reason"), where)
+            add("runtime_trouble", runtime_trouble(condition.text("message")) or None, condition.at("message"))
         elif kind in _CONDITIONS:
             add(_CONDITIONS[kind], status == "True", where)
     add("cordoned", node.flag("spec", "unschedulable"), node.at("spec", "unschedulable"))

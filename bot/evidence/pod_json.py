@@ -161,8 +161,12 @@ def _rejection(reason: str, message: str) -> str:
     text = f"{reason} {message}"
     if re.search(r"MemoryPressure|DiskPressure|PIDPressure|under pressure", text):
         return "pressure:" + eviction(message)
-    if re.search(r"GPU is lost|unhealthy|no healthy devices|Xid|device handle", text, re.IGNORECASE):
+    if re.search(r"GPU is lost|Xid|device handle", text, re.IGNORECASE):
         return "device-fault"
+    if re.search(r"unhealthy|no healthy devices", text, re.IGNORECASE):  # so the kubelet marks all of them while their plugin is not connected, too
+        return "devices-unhealthy"
+    if re.search(r"Allocate failed due to .{0,80}rpc (?:error|failed)", text):
+        return "plugin-failed"
     if re.search(r"shutting down|NodeShutdown|shutdown", text, re.IGNORECASE):
         return "node-shutdown"
     if re.search(r"OutOf|UnexpectedAdmissionError|affinity|NodePorts|Allocate failed|insufficient|cannot allocate", text, re.IGNORECASE):

@@ -26,6 +26,13 @@ def test_node_tells_its_health_and_what_it_has_to_give() -> None:
     }  # fmt: skip
 
 
+def test_node_whose_runtime_does_not_answer_says_so() -> None:
+    words = "[container runtime is down, PLEG is not healthy: pleg was last seen active 3m12.9s ago; threshold is 3m0s]"
+    node = {"metadata": {"name": "gpu-7"}, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": words}]}}
+    facts = {fact.name: fact.value for fact in node_json.read(json.dumps(node).encode(), "node.json").facts}
+    assert (facts["node.ready"], facts["node.runtime_trouble"]) == (False, "container runtime is down")
+
+
 def test_something_else_is_a_gap() -> None:
     assert [gap.reason for gap in node_json.read(b"{}", "node.json").gaps] == ["no node in it"]
     assert [gap.reason for gap in node_json.read(b'{"metadata": {"name": "gpu', "node.json").gaps] == ["damaged or cut"]

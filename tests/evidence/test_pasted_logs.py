@@ -39,3 +39,20 @@ def test_a_kubelet_that_reclaims_tells_what_its_node_was_short_of(line: str, sho
     found = facts(f"$ journalctl -u kubelet\n{line.format(short)}\n".encode(), "node_readings.txt")
     assert [(fact.name, fact.place.line if fact.place else None) for fact in found] == ([(name, 2)] if name else [])
     assert not facts(f"$ ps aux\n{line.format(short)}\n".encode(), "node_readings.txt")
+
+
+NOT_READY = (
+    "I0203 22:02:03.1 70 kubelet_node_status.go:682] Node became not ready: {Type:Ready Status:False Reason:KubeletNotReady Message:PLEG is not healthy: pleg was last seen active 3m8.8s ago; threshold is 3m0s}",
+    'I0203 22:02:03.1 70 setters.go:602] "Node became not ready" node="gpu-7" condition={"type":"Ready","status":"False","reason":"KubeletNotReady","message":"PLEG is not healthy: pleg was last seen active 3m8.8s ago; threshold is 3m0s"}',
+)
+
+
+@pytest.mark.parametrize("line", NOT_READY)
+def test_a_kubelet_that_does_not_hear_from_its_runtime_says_that_the_node_is_not_ready(line: str) -> None:
+    found = {fact.name: fact.value for fact in facts(f"$ journalctl -u kubelet\n{line}\n".encode(), "node_readings.txt")}
+    assert found == {"node.runtime_trouble": "PLEG is not healthy: pleg was last seen active 3m8.8s ago", "events.node_not_ready": True}
+
+
+def test_a_kubelet_that_has_just_started_is_in_no_trouble() -> None:
+    line = "E0203 22:02:03.1 70 kubelet.go:2347] skipping pod synchronization - [container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]"
+    assert not facts(f"$ journalctl -u kubelet\n{line}\n".encode(), "node_readings.txt")

@@ -61,7 +61,9 @@ def test_memory_volume_at_dev_shm_has_its_size_and_others_do_not_count() -> None
     ("reason", "message", "kind"),
     [
         ("OutOfnvidia.com/gpu", "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu", "resources"),
-        ("UnexpectedAdmissionError", "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu", "device-fault"),
+        ("UnexpectedAdmissionError", "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu", "devices-unhealthy"),
+        ("UnexpectedAdmissionError", "Pod Allocate failed due to device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unknown desc = error getting device handle for uuid: GPU is lost, which is unexpected", "device-fault"),
+        ("UnexpectedAdmissionError", "Pod Allocate failed due to rpc error: code = Unavailable desc = connection error: desc = \"transport: error while dialing\", which is unexpected", "plugin-failed"),
         ("UnexpectedAdmissionError", "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0", "resources"),
         ("NodeShutdown", "Pod was rejected as the node is shutting down.", "node-shutdown"),
     ],
