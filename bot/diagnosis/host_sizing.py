@@ -17,6 +17,7 @@ from bot.units import GIB, MIB, as_quantity, quantity, show
 STEP = 1.5  # of a limit that was hit
 ABOVE_REQUEST = 1.3  # a first limit, over what was asked for
 ANSWER = 5  # seconds that a probe gives a server under load for one answer
+LOAD_SLACK, AFTER_LOAD = 1.5, 180  # a load is not even, and the start goes on behind it (profiling, graphs); seconds
 DEFAULT_GRACE = 30  # seconds that Kubernetes gives a pod that asks for none
 LEAST_SHM = 2 * GIB  # what a server of several processes is given at least
 
@@ -142,7 +143,8 @@ def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
     timeout = number(facts, f"container.{probe}_timeout_s")
     if not failures:
         return None
-    to = math.ceil(failures * (2 if probe == "startup" else 3))
+    left = _loading_left(facts)
+    to = max(math.ceil(failures * (2 if probe == "startup" else 3)), math.ceil(failures + (left * LOAD_SLACK + AFTER_LOAD) / period) if left else 0)
     effect = Text(
         f"The kubelet waits {_span(to * period).en} instead of {_span(failures * period).en}.",
         f"kubelet 会等待{_span(to * period).zh}，而不是{_span(failures * period).zh}。",
@@ -156,7 +158,20 @@ def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
         if late
         else None
     )
+    if left:
+        why = Text(
+            f"By the log's own estimate loading had {_span(left).en} more to go; a start-up probe with that budget keeps the liveness probe as it is.",
+            f"按日志自己的估计，加载还需{_span(left).zh}；用一个预算足够的启动探针，可以不改动存活探针。",
+        )
     return Sized(remedy, direction, effect, int(failures), to, why=why)
+
+
+def _loading_left(facts: Facts) -> float:
+    """Seconds that loading the weights had to go, by the progress bar of the run that the probe ended; 0 where it does not say so."""
+    clock = re.fullmatch(r"(?:(\d{1,3}):)?(\d{1,3}):(\d\d)", text(facts, "vllm.loading_shards.left"))
+    if not clock or text(facts, "failure.after_phase") not in ("", "weights"):
+        return 0
+    return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + int(clock[3])
 
 
 def _grace(remedy: str, direction: str, facts: Facts) -> Sized | None:

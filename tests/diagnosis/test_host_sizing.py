@@ -55,6 +55,18 @@ def test_shared_memory_is_sized_by_what_was_asked_for_else_doubled() -> None:
     assert change("shm_size:raise", vllm__shm_refused__required_bytes=30 * GIB) == (None, "32Gi")
 
 
+def test_probe_that_ends_a_server_while_it_loads_gets_the_time_that_loading_still_needs() -> None:
+    probe = {"events__probe_kill": "liveness", "container__liveness_failures": 3, "container__liveness_period_s": 10, "vllm__loading_shards__left": "08:14"}
+    facts = [Fact(key.replace("__", "."), value) for key, value in probe.items()]
+    found = size_for("probe", "relax", Facts([*facts, Fact("failure.after_phase", "weights")]))
+    assert isinstance(found, Sized)
+    assert isinstance(found.to_value, int)
+    assert 10 * (found.to_value - 3) >= 494 * 1.5, "a number that does not outlast the load only repeats the kill"
+    later = size_for("probe", "relax", Facts([*facts, Fact("failure.after_phase", "serving")]))
+    assert isinstance(later, Sized)
+    assert later.to_value == 9, "a load that has ended has nothing to go"
+
+
 def test_probe_gets_more_failures_and_late_answers_get_more_time() -> None:
     startup = {"events__probe_kill": "startup", "container__startup_failures": 60, "container__startup_period_s": 10}
     assert change("probe:relax", **startup) == (60, 120)
