@@ -43,6 +43,7 @@ _WHERE_IT_RAN = re.compile(r",nodemask=[^\s]{0,400}?,mems_allowed=[\d,-]{0,80}(?
 _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 
 _SIGNS = (  # other things a kernel log can prove, each by its first line
+    ("oom_invoked", re.compile(r"(\S.{0,62}?) invoked oom-killer: ")),  # the head of a report, the rest of which may be missing
     ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap (?!invalid opcode|divide error))")),
     ("invalid_opcode", re.compile(r"traps: (\S{1,64}?)\[\d+\] trap invalid opcode")),
     ("segfault_in", re.compile(r"(?:segfault at|general protection|trap \w).{0,200}? in ([\w.+-]{1,80})\[")),
@@ -63,7 +64,7 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
 
 
 _WORDS = {  # one of them stands in what these patterns find; a hostile line is long, and each pattern would walk over all of it
-    "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "invalid_opcode": ("trap invalid",), "amd_fault": ("amdgpu",), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
+    "oom_invoked": ("invoked oom-killer",), "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "invalid_opcode": ("trap invalid",), "amd_fault": ("amdgpu",), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
 }  # fmt: skip
 
 

@@ -1,0 +1,55 @@
+"""Words of single host logs: a kernel's report without its end, tables that cut words, limits of locking, a raylet that was given up, pinned memory that was done without."""
+
+from tests.diagnosis.bundles import diagnose
+
+INVOKED = "[  812.101] CPU 0/KVM invoked oom-killer: gfp_mask=0x15000c0(GFP_KERNEL_ACCOUNT), nodemask=(null), order=0, oom_score_adj=0\n[  812.102] CPU: 4 PID: 2443 Comm: CPU 0/KVM Not tainted 5.4.0\n"
+TABLE = """+-------+---------+-------------------------------------------------------------------------------------------------------------------------+
+| Model | Version | Status                                                                                                                  |
+| chat  | 1       | UNAVAILABLE: Internal: Unable to initialize shared memory key '/chat_0_CPU_0' to requested size (67108864 bytes). If yo |
+|       |         | u are running Triton inside docker, use '--shm-size' flag to control the shared memory region size. Error: No space le  |
+|       |         | ft on device                                                                                                            |
++-------+---------+-------------------------------------------------------------------------------------------------------------------------+
+error: creating server: Internal - failed to load all models
+"""
+
+
+def test_head_of_an_oom_report_says_that_memory_ran_out_and_not_whose() -> None:
+    found = diagnose({"kernel.log": INVOKED})
+    assert found.cause == "unknown"
+    assert "OOM killer" in found.summary.en
+    assert found.evidence
+    whole = INVOKED + "[  812.103] Out of memory: Killed process 2443 (qemu) total-vm:9871204kB, anon-rss:8398012kB, file-rss:0kB, shmem-rss:0kB\n"
+    assert diagnose({"kernel.log": whole}).cause == "node_out_of_memory"
+
+
+def test_tritons_table_that_cuts_words_still_names_shared_memory() -> None:
+    found = diagnose({"container.log": TABLE})
+    assert found.cause == "shm_too_small"
+    assert found.recommendations[0].id == "shm_size:raise"
+    whole = "Internal: Unable to initialize shared memory key '/chat' to requested size (67108864 bytes). If you are running Triton inside docker, use '--shm-size'. Error: {}\n"
+    assert diagnose({"container.log": whole.format("No space left on device")}).cause == "shm_too_small"
+    assert diagnose({"container.log": whole.format("Permission denied")}).cause != "shm_too_small"
+
+
+def test_limit_of_locked_memory_is_told_in_the_words_of_ucx_too() -> None:
+    line = "[171.20] [node-3:81:0]  ib_iface.c:1230 UCX  ERROR mlx5_0: ibv_create_srq() failed: Cannot allocate memory : Please set max locked memory (ulimit -l) to 'unlimited' (current: 8192 kbytes)\n"
+    found = diagnose({"container.log": line})
+    assert [one.id for one in found.recommendations] == ["network:fix"]
+    assert "ulimit -l" in found.summary.en
+
+
+def test_raylet_that_was_given_up_is_a_node_lost_and_no_abort() -> None:
+    for words in (
+        "This node has beem marked as dead.",
+        "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: GCS failed to check the health.",
+    ):
+        log = f"[2026-01-14 12:46:52,789 C 149 149] (raylet) node_manager.cc:170: {words}\n*** StackTrace Information ***\n    ray::RayLog::~RayLog()\n"
+        assert diagnose({"container.log": log}).cause == "node_lost"
+
+
+def test_pinned_memory_that_was_done_without_is_no_failure() -> None:
+    warning, end = "WARNING: failed to allocate 768.00 MB of pinned memory: out of memory\n", "llama_print_timings:       total time = 3182.11 ms\n"
+    assert diagnose({"container.log": warning + end}).cause == "healthy"
+    alone = diagnose({"container.log": warning})
+    assert alone.cause == "unknown"
+    assert "pinned" in alone.summary.en
