@@ -45,10 +45,10 @@ def _split(text: str, own: int | None, reserved: int | None) -> tuple[int | None
     return (nearest, sum(named) - nearest) if nearest >= reserved * 0.98 else (None, sum(named))
 
 
-def _alike(text: str, reserved: int | None) -> bool:
+def _alike(text: str, own: int | None, reserved: int | None) -> bool:
     """Whether the processes beside this one are two or more of nearly one size, none larger than a context: ranks of the same server that touched this
-    rank's card look so, and nobody would find a stranger among them."""
-    named = sorted(size for size in processes(text) if reserved is None or size < reserved)
+    rank's card look so, and nobody would find a stranger among them. Where the text sets this process apart (`own`), none of the listed ones is it."""
+    named = sorted(size for size in processes(text) if own is not None or reserved is None or size < reserved)
     return len(named) > 1 and named[-1] <= _SLACK and named[-1] - named[0] <= 0.05 * named[-1]
 
 
@@ -80,7 +80,7 @@ def facts_of(event: Event) -> list[Fact]:
         "pools_bytes": sizes.get("pools"),
         "outside_torch_bytes": own - reserved if own is not None and reserved is not None else None,
         "others_bytes": others,
-        "others_alike": _alike(event.text, reserved),
+        "others_alike": _alike(event.text, sizes.get("own"), reserved),
         "gpu": sizes.get("gpu"),
         "platform": event.fields.get("device"),
         "free_exceeds_requested": free - wanted > _CRUMBS * (total or 0) if free is not None and wanted is not None else None,

@@ -31,6 +31,7 @@ _WRONG_WHY: dict[str, Text] = {
     "host_memory": Text("It changes the memory of the card; what ran out is host memory.", "它改变的是显存，而耗尽的是主机内存。"),
     "not_memory": Text("No memory ran out here.", "这里没有任何内存耗尽。"),
 }
+_IDLE = "{alloc.unallocated_bytes}"  # words against an option that name it call it too little
 Sizer = Callable[[str, str], Sized | Impossible | None]
 MOST = 4
 
@@ -109,10 +110,11 @@ def _join(one: Text, other: Text) -> Text:
 def _will_not_help(finding: Finding, facts: Facts) -> tuple[WillNotHelp, ...]:
     """What people would try here, with the reason why it does not help."""
     found: dict[str, WillNotHelp] = {}
+    idle_covers = facts.get("alloc.slack_covers_request") is True
     for item in finding.signature.will_not_help:
         name, direction = split(item.id)
         why = item.why or _wrong_kind(item.id, family_of(finding.cause), facts)
-        if why is not None and words.complete(why, facts):
+        if why is not None and words.complete(why, facts) and not (idle_covers and _IDLE in why.en):
             found[item.id] = WillNotHelp(name, direction, words.fill(why, facts))
     return tuple(found.values())
 

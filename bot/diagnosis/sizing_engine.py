@@ -53,7 +53,7 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
         return Impossible(remedy, "lower", Text("The weights are loaded before any batch is computed.", "加载权重时还没有任何批次。"))
     unchunked = engine.chunked_prefill is False or (engine.v0 and engine.chunked_prefill is None and ((engine.max_model_len or 0) <= 32768 or engine.before(5, 3)))
     if unchunked:
-        why = Text("Without chunked prefill it may not be below max_model_len: that is what must go down.", "未启用分块预填充时它不能小于 max_model_len：应降低后者。")
+        why = Text("Without chunked prefill it may not be below max_model_len.", "未启用分块预填充时它不能小于 max_model_len。")
         return Impossible(remedy, "lower", why)
     effect = Text("The peak of activations falls; on V1 with graphs their pool does too.", "激活峰值降低；在 V1 上 graph 池也随之变小。")
     known = now if now is not None else _default_batch(engine)

@@ -9,11 +9,13 @@ from bot.units import GIB, show
 
 REMEDY = "gpu_memory_utilization"
 _LAST = 0.975  # what is left above it is needed beside the budget
+_LARGEST = 512 * GIB  # no card is larger
 _LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.9, or 0.92 from 0.20 on
 
 
-def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies: int = 1) -> Sized | Impossible:
-    """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known)."""
+def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies: int = 1, host: bool = False) -> Sized | Impossible:
+    """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known). `host`: a share of the memory of
+    a host, which may be of any size."""
     base = now if now is not None else _LIKELY
     aimed = short + GIB if short is not None and ledger is not None and is_open(ledger) else short  # a first cache, since what one request needs is not printed
     short = short if short is not None and short > 0 else None
@@ -24,6 +26,12 @@ def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies:
     if to > _LAST:
         return Impossible(
             REMEDY, "raise", Text(f"It is at {base:g} already: what is left of the card is needed beside the budget.", f"已经是 {base:g}：卡上余下的部分要留给预算之外。")
+        )
+    if short is not None and not host and short > (_LAST - base) * _LARGEST:
+        return Impossible(
+            REMEDY,
+            "raise",
+            Text(f"{show(short)} are missing: what is left above {base:g} is not that much on any card.", f"还缺 {show(short)}：任何一张卡在 {base:g} 之上都没有这么多余量。"),
         )
     effect = Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。")
     if ledger is not None and is_open(ledger):

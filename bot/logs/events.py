@@ -13,7 +13,8 @@ QUOTE = 320  # letters of a line that are quoted
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A message was printed: where, by whom, and the typed fields of it (units as in the message's file: sizes are bytes)."""
+    """A message was printed: where, by whom, and the typed fields of it (units as in the message's file: sizes are bytes). `column`: about where in its line
+    the words stand; a progress bar that never ended its line has the next message behind it."""
 
     message: LogMessage
     source: str
@@ -22,6 +23,7 @@ class Event:
     quote: str
     text: str
     fields: Mapping[str, Value] = field(default_factory=dict)
+    column: int = 0
 
     @property
     def id(self) -> str:
@@ -75,11 +77,12 @@ def event(hit: Hit, source: str) -> Event | None:
     fields = read_fields(hit.message, text)
     if fields is None:
         return None
+    column = hit.start + (len(hit.raw) if hit.head else 0)
     if hit.shown:
         shown = hit.shown.decode(errors="replace")
-        return Event(hit.message, source, hit.line, prefix, _quote(shown, "", 0), text, fields)
+        return Event(hit.message, source, hit.line, prefix, _quote(shown, "", 0), text, fields, column)
     anchor = len(segment[:end].decode(errors="replace"))
-    return Event(hit.message, source, hit.line, prefix, _quote(raw, text, anchor), text, fields)
+    return Event(hit.message, source, hit.line, prefix, _quote(raw, text, anchor), text, fields, column)
 
 
 def events(hits: Iterable[Hit], source: str) -> list[Event]:

@@ -290,10 +290,14 @@ def _purpose(events: Sequence[Event], root: Event, frames: Sequence[Event]) -> s
 
 def _reached(events: Sequence[Event], root: Event | None) -> Phase | None:
     """The last stage that was entered. Some engines capture graphs for a trial before they size the cache: what stands before the sizes is no later stage."""
-    entered = [event for event in events if event.message.role == "progress" and event.message.phase and (root is None or event.line < root.line)]
+    entered = [event for event in events if event.message.role == "progress" and event.message.phase and (root is None or _in_front(event, root))]
     sized = {event.prefix.process: event.line for event in entered if event.message.phase is Phase.CACHE_SIZING}
     phases = [event.message.phase for event in entered if event.message.phase and not (_behind_sizing(event) and event.line < sized.get(event.prefix.process, 0))]
     return max(phases, key=lambda phase: phase.order, default=None)
+
+
+def _in_front(event: Event, root: Event) -> bool:
+    return (event.line, event.column) < (root.line, root.column)
 
 
 def _behind_sizing(event: Event) -> bool:

@@ -63,3 +63,10 @@ def test_the_oldest_text_gives_the_reserve_by_subtraction() -> None:
 
 def test_more_free_than_asked_for_is_said() -> None:
     assert read(text("", wanted="3.20 GiB", free="51.84 GiB", allocated="28.10 GiB"))["alloc.free_exceeds_requested"] is True
+
+
+@pytest.mark.parametrize(("large", "alike"), [("", True), ("Process 207 has 21.44 GiB memory in use. ", False)])
+def test_a_large_process_beside_small_ones_is_one_of_the_others(large: str, alike: bool) -> None:
+    ranks = "Process 71 has 412.00 MiB memory in use. Process 72 has 412.00 MiB memory in use. "
+    found = read(text(large + ranks + "Including non-PyTorch memory, this process has 12.10 GiB memory in use. ", allocated="11.02 GiB"))
+    assert found["alloc.others_alike"] is alike

@@ -332,3 +332,12 @@ def test_a_raise_that_may_only_reach_the_next_refusal_says_so(left: str) -> None
     assert "a request of 32,768 tokens" in raised.effect.en
     assert "next start may be refused" in raised.effect.en
     assert not left or "A cache of 0.59 GiB at least." in raised.effect.en  # 5 % of a card that holds at least 18.2 GiB in 0.9 of it
+
+
+@pytest.mark.parametrize(("idle", "said"), [("640.10 MiB", False), ("88.20 MiB", True)])
+@pytest.mark.parametrize("frames", ["", frame("vllm/v1/worker/gpu_model_runner.py", "_execute_mm_encoder")])
+def test_unused_memory_that_covers_the_request_is_not_called_too_little(idle: str, said: bool, frames: str) -> None:
+    found = diagnose({"container.log": serving() + frames + oom(wanted="144.00 MiB", total="79.15 GiB", free="96.00 MiB", own="79.05 GiB", held="77.30 GiB", idle=idle)})
+    assert found.cause == "runtime_burst"
+    assert any("88.20 MiB" in each.why.en for each in found.will_not_help) is said
+    assert not any("640.10 MiB" in each.why.en for each in found.will_not_help)

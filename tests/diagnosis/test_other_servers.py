@@ -81,3 +81,25 @@ def test_a_program_that_runs_the_model_by_itself_is_told_of_its_batch_and_no_ser
     assert not VLLM_ONLY.search(everything(found))
     loading = diagnose({"container.log": frame("transformers/modeling_utils.py", "from_pretrained") + frame("vllm/model_executor/models/transformers.py", "load_weights") + oom()})
     assert loading.cause == "weights_too_large"
+
+
+TRT = "[03/02/2026-11:20:52] [TRT-LLM] [E] Failed to initialize executor on rank 0: "
+
+
+@pytest.mark.parametrize(
+    ("before", "cause"),
+    [
+        ("Loading weights concurrently:  88%|████████▊ | 28/32", "weights_too_large"),
+        ("Loading weights concurrently: 100%|██████████| 32/32\nModel init total -- 21.07s", "profile_run_peak"),
+    ],
+)
+def test_what_tensorrt_llm_prints_while_it_loads_says_where_it_ran_out(before: str, cause: str) -> None:
+    found = diagnose({"container.log": f"{before}\n{TRT}{oom()}\n"})
+    assert found.cause == cause
+    assert ("max_num_batched_tokens:lower" in remedies(found)) is (cause == "profile_run_peak")
+
+
+def test_weights_that_are_laid_out_anew_are_still_being_loaded() -> None:
+    found = diagnose({"container.log": frame("tensorrt_llm/_torch/modules/fused_moe/fused_moe_triton.py", "swizzle_weight_and_scale") + oom()})
+    assert found.cause == "weights_too_large"
+    assert "gpu_memory_utilization:lower" not in remedies(found)

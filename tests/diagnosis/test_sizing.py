@@ -170,6 +170,13 @@ def test_a_step_is_as_small_as_is_certainly_enough() -> None:
     assert "At least 4.75 GiB are missing" in sized("gpu_memory_utilization", "raise", far, EngineFacts(version="0.24.0")).effect.en
 
 
+def test_more_than_any_card_has_above_the_share_in_force_is_not_reached_by_steps() -> None:
+    far = Ledger(available_kv_bytes=gib(16.2), needed_kv_bytes=gib(16.2) + gib(140), max_model_len=131_072, failed=NEEDED_OVER_AVAILABLE)
+    assert "140 GiB are missing" in impossible("gpu_memory_utilization", "raise", far, EngineFacts())
+    assert sized("gpu_memory_utilization", "raise", far, EngineFacts(cpu_backend=True)).to_value == 0.95
+    assert sized("gpu_memory_utilization", "raise", replace(far, needed_kv_bytes=gib(30)), EngineFacts()).to_value == 0.95
+
+
 def test_on_unified_memory_no_utilisation_is_computed() -> None:
     found = sized("gpu_memory_utilization", "raise", replace(L40S, needed_kv_bytes=gib(11)), replace(V0_11, unified_memory=True))
     assert found.to_value is None

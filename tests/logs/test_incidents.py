@@ -383,3 +383,14 @@ def test_another_stage_of_one_server_is_no_earlier_engine_and_its_numbers_are_no
     assert [event.id for event in found.other_stages] == ["vllm.ledger.weights", "vllm.ledger.available"]
     assert not {event.id for event in found.own} & {"vllm.ledger.weights", "vllm.ledger.available"}
     assert found.attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "phase"),
+    [
+        ("Capturing CUDA graphs (decode, FULL):  40%|████      | 14/35 [00:03<00:04,  4.51it/s]" + OOM, Phase.GRAPH_CAPTURE),
+        (OOM + " Capturing CUDA graphs (decode, FULL):  40%|████      | 14/35", None),
+    ],
+)
+def test_a_bar_that_never_ended_its_line_stands_before_the_error_behind_it(line: str, phase: Phase | None) -> None:
+    assert incident(START, line).phase is phase
