@@ -289,7 +289,7 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.others_bytes", ledger.others_bytes, "vllm.ledger.profile_064")
     if ledger.needed_kv_bytes and available is not None:
         derived.add("budget.missing_cache_share", (ledger.needed_kv_bytes - available) / ledger.needed_kv_bytes)
-    if ledger.estimated_max_len and ledger.max_model_len and "estimated_max_len" not in ledger.derived:
+    if ledger.estimated_max_len and ledger.max_model_len and "estimated_max_len" not in ledger.derived and ledger.plain_attention is not True:
         derived.add("budget.length_kept_share", ledger.estimated_max_len / ledger.max_model_len, "vllm.context_exceeds_cache")
     if free is not None and total and asked is not None:
         derived.add("budget.room_above_share", (free - asked) / total)

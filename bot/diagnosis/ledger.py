@@ -162,6 +162,8 @@ def _listed_card(draft: _Draft, engine: EngineFacts) -> None:
 def _split_consumed(draft: _Draft, engine: EngineFacts) -> None:
     if found := draft.get("consumed", "weights"):
         draft.derive("non_torch", found[0] - found[1])
+    if found := draft.get("peak_used", "weights", "non_torch"):
+        draft.derive("activation", found[0] - found[1] - found[2])
 
 
 def _estimate_of_utilizations(draft: _Draft, engine: EngineFacts) -> None:

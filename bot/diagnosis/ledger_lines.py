@@ -22,6 +22,7 @@ FIELDS: Mapping[str, str] = {
     "non_torch": "bytes outside PyTorch (driver context, NCCL); may be negative",
     "consumed": "bytes of weights and non-torch together (0.27 and later)",
     "peak_torch": "bytes of PyTorch at the peak, weights included (0.6.4)",
+    "peak_used": "bytes of everything but the cache at the peak of the profiling run: weights, activations, what is outside PyTorch (XPU)",
     "used_at_start": "bytes in use on the card after loading, by every process (0.6.4)",
     "cudagraph_estimate": "bytes of graphs estimated before the cache is sized",
     "cudagraph": "bytes that graph capture took; may be negative",

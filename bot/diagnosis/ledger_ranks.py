@@ -3,6 +3,7 @@
 What that rank did not print is taken from another rank of an equal card. Judges nothing.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ Values = dict[str, int | float]
 
 _FRONT = ("EngineCore", "APIServer", "ApiServer")
 _LEAST = frozenset({"kv_tokens", "blocks", "max_concurrency", "estimated_max_len"})  # printed several times: the smallest is real
+_ALIKE = GIB * 0.02  # ranks whose caches differ by less have the same room: which of two lines of theirs was kept is chance
 _ROUNDING = GIB * 0.0051  # two lines that print one number with two and four decimals differ by this at most
 
 
@@ -82,6 +84,8 @@ def _ranks_of(own: Mapping[str, Values]) -> list[str]:
 
 def _ruling(processes: Sequence[str], own: Mapping[str, Values], compared: int | float | None) -> str | None:
     with_cache = {name: own[name]["available"] for name in processes if "available" in own[name]}
+    least = min(with_cache.values(), default=math.inf)
+    with_cache.update({name: own[name]["in_use"] for name in processes if name not in with_cache and own[name].get("in_use", math.inf) < least - _ALIKE})
     if with_cache:
         return min(with_cache, key=lambda name: with_cache[name] if compared is None else abs(with_cache[name] - compared))
     with_budget = {name: own[name]["free_at_start"] - own[name]["requested"] for name in processes if {"free_at_start", "requested"} <= own[name].keys()}

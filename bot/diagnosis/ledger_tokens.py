@@ -11,6 +11,7 @@ from bot.units import GIB
 
 _SWAP = 4 * GIB  # V0 reserves 4 GiB of host memory a card for swapped blocks, unless told otherwise
 _HALF = 0.005 * GIB  # printed with two decimals
+_LARGE_BLOCK = 256  # tokens in the largest block that keeps the whole context on some platform
 
 
 def is_v0(values: Mapping[str, int | float], engine: EngineFacts) -> bool:
@@ -37,15 +38,17 @@ def plain_attention(values: Mapping[str, int | float], engine: EngineFacts) -> b
 
 
 def _linear(values: Mapping[str, int | float]) -> bool | None:
-    """Whether the printed longest length is the one that a linear need gives. Small fixed parts (under 1 %) pass."""
+    """Whether the printed longest length is the one that a linear need gives. Small fixed parts (under 1 %) pass, and so do the tokens that
+    whole blocks leave over, of which some platforms have large ones: the printed length is a multiple of the block."""
     needed, available, length, longest = (values.get(name) for name in ("needed", "available", "max_model_len", "estimated_max_len"))
     if not (needed and length and longest and available) or min(needed, length, available) <= 0:
         return None
     expected = available / needed * length
     if expected < 1:  # no length at all
         return None
-    slack = _HALF / available + _HALF / needed + 0.003 + 16 / expected
-    return abs(longest - expected) <= slack * expected
+    slack = (_HALF / available + _HALF / needed + 0.003) * expected
+    left_over = min(max(int(longest) & -int(longest), 16), _LARGE_BLOCK)
+    return -slack - 16 <= expected - longest <= slack + left_over
 
 
 def bytes_per_token(values: Mapping[str, int | float], engine: EngineFacts) -> float | None:
@@ -65,9 +68,19 @@ def bytes_per_token(values: Mapping[str, int | float], engine: EngineFacts) -> f
 
 
 def block_size(values: Mapping[str, int | float], engine: EngineFacts) -> int:
-    """Tokens in a block: as set or printed, else 16."""
-    size = int(engine.block_size or values.get("block_size") or 16)
+    """Tokens in a block: as set or printed, else as blocks and concurrency tell it (platforms have defaults of their own), else 16."""
+    size = int(engine.block_size or values.get("block_size") or _told_block(values) or 16)
     return size if 0 < size <= 65536 else 16
+
+
+def _told_block(values: Mapping[str, int | float]) -> int | None:
+    """V0 prints concurrency = blocks x block / length with two decimals; None where no power of two gives it."""
+    blocks, length, concurrency = values.get("blocks"), values.get("max_model_len"), values.get("max_concurrency")
+    if not blocks or not length or not concurrency or min(blocks, length, concurrency) <= 0:
+        return None
+    told = concurrency * length / blocks
+    size = 2 ** round(math.log2(told)) if 1 <= told <= 65536 else 0
+    return size if size and abs(told - size) <= size * (0.0051 / concurrency + 0.001) else None
 
 
 def _blocks(length: float, block: int) -> int:

@@ -7,7 +7,7 @@ from bot.diagnosis.ledger import BESIDE_BUDGET, LENGTH_OVER_TOKENS, NOTHING_LEFT
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing_checks import outside_budget
 from bot.diagnosis.sizing_utilization import DRIVER, SHORT
-from bot.diagnosis.sizing_whatif import each_token, length_is_linear, what_if
+from bot.diagnosis.sizing_whatif import CHUNKED_ABOVE, each_token, length_is_linear, what_if
 from bot.diagnosis.sizing_words import MARGIN, UNIFIED_MARGIN, Impossible, Sized, cache, in_chinese, join, predicted, refused
 from bot.errors import BadInput
 from bot.model import Ledger, Phase, Predicted, Text
@@ -33,7 +33,21 @@ def lower_length(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossib
         return Impossible(LENGTH, "lower", Text(f"Only {longest} tokens fit: no useful length does.", f"只放得下 {longest} 个 token：没有可用的长度。"))
     if now is not None and to >= now:
         return Impossible(LENGTH, "lower", Text(f"The present length of {now:,} tokens fits already.", f"当前长度 {now:,} 个 token 已放得下。"))
-    return _sized_length(ledger, engine, now, to, longest)
+    sized = _sized_length(ledger, engine, now, to, longest)
+    return replace(sized, effect=join(sized.effect, _unchunked(engine))) if _loses_chunks(ledger, engine, now, to) else sized
+
+
+def _loses_chunks(ledger: Ledger | None, engine: EngineFacts, now: int | None, to: int) -> bool:
+    """Old engines cut prefill into chunks by themselves only above a length: below it they profile it whole, and the cache is smaller than it was."""
+    refused = ledger is not None and ledger.failed == LENGTH_OVER_TOKENS
+    return refused and engine.v0 is not False and not engine.chunked_prefill and not engine.before(5, 3) and to <= CHUNKED_ABOVE < (now or 0)
+
+
+def _unchunked(engine: EngineFacts) -> Text:
+    return Text(
+        f"Set --enable-chunked-prefill with it: this engine cuts prefill into chunks by itself only above {CHUNKED_ABOVE:,} tokens, and without them activations take some of the cache.",
+        f"请同时设置 --enable-chunked-prefill：该引擎只在长度超过 {CHUNKED_ABOVE:,} 个 token 时才自动分块预填充，不分块时激活会占去部分缓存。",
+    )
 
 
 def _sized_length(ledger: Ledger | None, engine: EngineFacts, now: int | None, to: int, longest: int) -> Sized:
@@ -73,6 +87,8 @@ def _longest(ledger: Ledger, engine: EngineFacts) -> int | None:
     """Tokens of the longest request that fits, by the server's word or by arithmetic; None when neither is to be had."""
     if ledger.estimated_max_len and (ledger.failed in SHORT or "estimated_max_len" not in ledger.derived):
         return ledger.estimated_max_len
+    if ledger.failed == LENGTH_OVER_TOKENS and ledger.kv_tokens:
+        return ledger.kv_tokens  # the check compares these two, whatever kind of model it is
     if ledger.failed is None and ledger.kv_blocks and "kv_blocks" not in ledger.derived and (ledger.kv_tokens or 0) < (ledger.max_model_len or 0):
         return ledger.kv_tokens  # an old engine counted its blocks; its refusal itself is cut off
     each = each_token(ledger, engine)
@@ -98,8 +114,29 @@ def _halved_length(ledger: Ledger | None, engine: EngineFacts, now: int | None) 
         return Sized(LENGTH, "lower", effect, now, None, cost=2)
     if now is None or now < 1024:
         return Sized(LENGTH, "lower", Text("Not computed: the log gives no length to start from.", "不计算：日志里没有可作起点的长度。"), now, None, cost=2)
+    if ledger is not None and ledger.failed in SHORT and ledger.needed_kv_bytes and (ledger.available_kv_bytes or 0) > 0:
+        return _below_bound(ledger, engine, now)
     why = Text("Half the length: the log has no numbers to compute it from.", "长度减半：日志里没有可供计算的数字。")
     return Sized(LENGTH, "lower", Text("One request needs half as much cache.", "一个请求所需的缓存减半。"), now, _rounded(now // 2, engine.block_size or 16), None, why, cost=2)
+
+
+def _below_bound(ledger: Ledger, engine: EngineFacts, now: int) -> Sized | Impossible:
+    """Need never grows faster than the length: more than this share of it cannot fit, and less fits wherever each token needs the same."""
+    needed, left = ledger.needed_kv_bytes or 1, ledger.available_kv_bytes or 0
+    bound = int(now * left / needed)
+    to = now
+    while to > bound:
+        to //= 2
+    to = _rounded(to, engine.block_size or 16)
+    if to < _NO_ROOM:
+        return Impossible(LENGTH, "lower", Text(f"At most {bound} tokens could fit: no useful length does.", f"最多放得下 {bound} 个 token：没有可用的长度。"))
+    why = Text(
+        f"More than {bound:,} tokens cannot fit into {show(left)}; whether every layer keeps the whole context, so that so many do, is not in the log. This is the next half below.",
+        f"{show(left)} 不可能放下超过 {bound:,} 个 token；是否每层都保留完整上下文（从而恰好放得下这么多），日志里没有。这里取其下的下一个减半值。",
+    )
+    each = show(round(needed * to / now))
+    effect = Text(f"One request needs {each} where every layer keeps the whole context, and more elsewhere.", f"若每层都保留完整上下文，一个请求需要 {each}；否则需要更多。")
+    return Sized(LENGTH, "lower", effect, now, to, None, why, cost=2)
 
 
 def set_bytes(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:

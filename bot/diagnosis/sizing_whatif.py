@@ -19,7 +19,7 @@ from bot.model import Ledger, Text
 from bot.units import GIB, gib, show
 
 NCCL_BUFFERS = gib(0.4)  # what a rank of two needs more outside PyTorch than a single card, at least
-_CHUNKED_ABOVE = 32768  # tokens; V0 chunks prefill by itself above that length
+CHUNKED_ABOVE = 32768  # tokens; V0 chunks prefill by itself above that length
 KnobValue = int | float | str | bool
 
 
@@ -169,9 +169,9 @@ def _old_engine_length(state: _State, old: int | None, new: int) -> _State:
     """V0 profiles with max_model_len tokens at once unless prefill is chunked, which it is by itself above 32768: the peak of activations moves."""
     if state.engine.v0 is not True or state.engine.chunked_prefill or old is None:
         return state
-    if (old <= _CHUNKED_ABOVE and new > old) or new <= _CHUNKED_ABOVE < old:
+    if (old <= CHUNKED_ABOVE and new > old) or new <= CHUNKED_ABOVE < old:
         raise BadInput("in this version the peak of activations moves with max_model_len in a way the log does not tell (prefill is chunked only above 32768)")
-    if old > _CHUNKED_ABOVE:
+    if old > CHUNKED_ABOVE:
         return state
     return state.noting("In this version a shorter length also lowers the peak of activations: the real cache is larger than this.", "该版本中更短的长度也会降低激活峰值：实际缓存会更大。")
 

@@ -129,6 +129,14 @@ def test_the_smallest_cache_rules_among_ranks() -> None:
     assert found.notes == ()
 
 
+@pytest.mark.parametrize(("in_use", "rules"), [(9.5, 1), (9.99, 0), (10.4, 0)])
+def test_a_rank_of_which_only_the_line_after_the_start_was_kept_may_rule(in_use: float, rules: int) -> None:
+    found = made(reading("Worker_TP0", 0, available=10.0, free_at_start=78.0), reading("Worker_TP1", 1, in_use=in_use, free_at_start=77.5))
+    assert found.rank == rules
+    assert found.available_kv_bytes == gib(in_use if rules else 10.0)
+    assert found.free_at_start_bytes == gib(77.5 if rules else 78.0)
+
+
 def test_a_front_that_repeats_the_arguments_is_no_second_rank() -> None:
     found = made(reading("APIServer", utilization=0.5), reading("EngineCore_DP0", weights=7.5, available=20.0))
     assert (found.ranks_seen, found.utilization, found.weights_bytes) == (1, 0.5, gib(7.5))
@@ -208,6 +216,56 @@ def test_a_length_that_fits_is_computed_where_the_release_printed_none() -> None
 def test_a_wider_block_is_read_from_the_arguments() -> None:
     found = made(reading(blocks=100, cpu_blocks=50, available=1.0), engine=EngineFacts(version="0.7.3", block_size=32))
     assert found.kv_tokens == 3200
+
+
+@pytest.mark.parametrize(("device", "blocks", "length", "concurrency", "tokens"), [
+    ("npu", 512, 32_768, "2.00", 65_536),
+    ("hpu", 6_000, 4_096, "187.50", 768_000),
+    ("neuron", 8, 1_024, "8.00", 8_192),
+    ("cpu", 8_192, 32_768, "4.00", 131_072),
+    ("cuda", 2_000, 2_048, "15.63", 32_000),
+])  # fmt: skip
+def test_blocks_of_any_platform_count_with_the_size_that_the_concurrency_tells(device: str, blocks: int, length: int, concurrency: str, tokens: int) -> None:
+    lines = [
+        f"INFO 06-20 09:12:31 [executor_base.py:113] # {device} blocks: {blocks}, # CPU blocks: 1024",
+        f"INFO 06-20 09:12:31 [executor_base.py:118] Maximum concurrency for {length} tokens per request: {concurrency}x",
+    ]
+    found = ledger_of(lines, EngineFacts(version="0.9.1"))
+    assert found is not None
+    assert (found.kv_blocks, found.kv_tokens) == (blocks, tokens)
+
+
+def test_a_concurrency_that_fits_no_block_leaves_the_usual_one() -> None:
+    assert made(reading(blocks=1000, cpu_blocks=50, max_model_len=1000, max_concurrency=11.0), engine=EngineFacts(version="0.7.3")).kv_tokens == 16_000
+
+
+def test_the_peak_of_an_intel_card_gives_its_activations() -> None:
+    lines = [
+        "(EngineCore_0 pid=207) INFO 11-06 10:11:09 [xpu_worker.py:104] Before memory profiling run, total GPU memory: 65536.00 MB, model load takes 15360.00 MB, free gpu memory is 49900.25 MB.",
+        "(EngineCore_0 pid=207) INFO 11-06 10:11:10 [xpu_worker.py:139] After memory profiling run, peak memory usage is 16896.00 MB,torch mem is 15360.00 MB, non-torch mem is 512.00 MB, free gpu memory is 49300.00 MB.",
+    ]
+    found = ledger_of(lines, EngineFacts(version="0.10.1"))
+    assert found is not None
+    assert (found.total_bytes, found.weights_bytes, found.non_torch_bytes, found.activation_peak_bytes) == (gib(64), gib(15), gib(0.5), gib(1))
+
+
+def test_the_line_after_a_whole_start_closes_on_another_vendors_card() -> None:
+    line = (
+        "(Worker_TP1 pid=2610) INFO 07-06 10:11:12 [worker.py:852] Free memory on device (60.6/60.96 GiB) on startup. Desired GPU memory utilization is (0.9, 54.86 GiB). "
+        "Actual usage: 30.5 GiB for weights, 1.52 GiB for peak activation, 3.1 GiB for non-torch memory, 0.4 GiB for NPU graph memory. Current KV cache memory: 19.74 GiB."
+    )
+    found = ledger_of([line], EngineFacts(version="0.19.0"))
+    assert found is not None
+    assert found.residual_bytes is not None
+    assert abs(found.residual_bytes) <= CLOSES
+    assert (found.cudagraph_bytes, found.available_kv_bytes) == (gib(0.4), gib(19.74))
+
+
+def test_large_blocks_leave_tokens_over_and_are_no_sign_of_a_fixed_part() -> None:
+    refused = {"needed": 16.0, "available": 0.71, "max_model_len": 131_072}
+    assert made(reading(**refused, estimated_max_len=5_632), engine=EngineFacts()).plain_attention is True
+    assert made(reading(**refused, estimated_max_len=5_616), engine=EngineFacts()).plain_attention is False  # blocks of 16 leave no 200 over
+    assert made(reading(**refused, estimated_max_len=6_144), engine=EngineFacts()).plain_attention is False  # nor do they give any
 
 
 def test_cards_of_one_size_are_known_by_name_for_slopes_only() -> None:

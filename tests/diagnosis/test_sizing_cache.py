@@ -1,0 +1,51 @@
+"""Lengths where the log tells little: what is proposed could hold, and says under which condition it does."""
+
+import pytest
+
+from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE
+from bot.diagnosis.ledger_engine import EngineFacts
+from bot.diagnosis.sizing import Impossible, Sized, size_for
+from bot.model import Ledger
+from bot.units import gib
+
+
+def lowered(ledger: Ledger, engine: EngineFacts) -> Sized:
+    found = size_for("max_model_len", "lower", ledger, engine)
+    assert isinstance(found, Sized), found
+    return found
+
+
+@pytest.mark.parametrize("plain", [True, False, None])
+def test_a_length_over_the_tokens_goes_down_to_the_tokens_whatever_the_model(plain: bool | None) -> None:
+    refused = Ledger(max_model_len=131_072, kv_tokens=41_152, failed=LENGTH_OVER_TOKENS, plain_attention=plain)
+    found = lowered(refused, EngineFacts())
+    assert isinstance(found.to_value, int)
+    assert 39_000 < found.to_value <= 41_152
+    assert "41,152" in found.effect.en
+    assert "chunk" not in found.effect.en
+
+
+@pytest.mark.parametrize(("engine", "said"), [
+    (EngineFacts(), True), (EngineFacts(version="0.6.2"), True), (EngineFacts(version="0.5.0"), False), (EngineFacts(version="0.8.5"), False), (EngineFacts(version="0.6.2", chunked_prefill=True), False),
+])  # fmt: skip
+def test_a_length_at_which_an_old_engine_stops_to_chunk_says_what_to_set_with_it(engine: EngineFacts, said: bool) -> None:
+    refused = Ledger(max_model_len=131_072, kv_tokens=24_400, failed=LENGTH_OVER_TOKENS)
+    assert ("--enable-chunked-prefill" in lowered(refused, engine).effect.en) is said
+
+
+@pytest.mark.parametrize(("left", "to"), [(9.97, 262_144), (12.0, 524_288), (11.99, 262_144), (0.5, 16_384)])
+def test_where_nothing_tells_whether_need_is_linear_the_length_is_halved_until_it_could_fit(left: float, to: int) -> None:
+    refused = Ledger(max_model_len=1_048_576, needed_kv_bytes=gib(24.0), available_kv_bytes=gib(left), failed=NEEDED_OVER_AVAILABLE)
+    found = lowered(refused, EngineFacts(version="0.8.3"))
+    assert found.to_value == to
+    assert found.why is not None
+    assert "no numbers" not in found.why.en
+    assert "where every layer keeps the whole context" in found.effect.en
+    assert found.predicted is None
+
+
+def test_no_length_is_proposed_where_not_even_a_block_could_fit() -> None:
+    refused = Ledger(max_model_len=8_192, needed_kv_bytes=gib(24.0), available_kv_bytes=gib(0.1), failed=NEEDED_OVER_AVAILABLE)
+    found = size_for("max_model_len", "lower", refused, EngineFacts(version="0.8.3"))
+    assert isinstance(found, Impossible)
+    assert "no useful length" in found.why.en
