@@ -282,6 +282,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.largest": ("text", "the largest process of the kill's task table"),
     "kernel.pod_limit_by_server": ("bool", "the pod's limit was full of a server's process, and a small one beside it was taken"),
     "kernel.beside_error": ("bool", "the kill could only be matched by a program's name, and the log explains its end without one"),
+    "kernel.beside_full_node": ("bool", "the kill could only be matched by a program's name, and another process holds most of the machine, which is full"),
     "kernel.memory_failure": ("text", "a program was ended since a page of its memory is broken"),
     "kernel.hardware_error": ("text", "an error of processor or memory"),
     "kernel.pids_refused": ("text", "the control group whose limit of processes a fork met"),

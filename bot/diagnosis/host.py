@@ -15,10 +15,13 @@ def derive(facts: Facts) -> Facts:
     facts = host_container.derive(facts)
     facts = host_kernel.derive(facts)
     facts = host_events.derive(facts)
-    for step in (_tells_why, _ending, _disruption, _cgroup, _unit, _runtime, _told, _shm, _node, _ray_monitor, _ray, _gpus):
+    for step in (_tells_why, _ending, _disruption, _cgroup, _unit, _runtime, _told, _shm, _node, _holder, _ray_monitor, _ray, _gpus):
         facts = facts.with_facts(step(facts))
     return facts
 
+
+NODE_FULL = 0.03  # of the machine's memory that can be had at most, where it counts as used up
+COMM = 15  # letters of a program's name that the kernel keeps
 
 # kinds of roots that only say that something ended or hangs, as it does when somebody ends it from outside
 _MERE_ENDS = frozenset(
@@ -217,6 +220,18 @@ def _node(facts: Facts) -> list[Fact]:
     if total and limit:
         found.append(_fact(facts, "container.limit_above_node", limit > total, "node.memory_total_bytes"))
     return found
+
+
+def _holder(facts: Facts) -> list[Fact]:
+    """Whether another process holds most of a machine that is full, beside a kill that could be matched by a program's name only."""
+    if not text(facts, "kernel.match"):
+        return []
+    total, held, share = number(facts, "node.memory_total_bytes"), number(facts, "process.largest_bytes"), number(facts, "node.available_share")
+    alone = text(facts, "kernel.match") == "name" and text(facts, "kernel.limit") == "container"
+    full = share is not None and share <= NODE_FULL
+    holder = text(facts, "process.largest").partition(" ")[0].rpartition("/")[2][:COMM]
+    other = bool(alone and full and total and held and held >= total / 2 and holder != text(facts, "kernel.victim")[:COMM])
+    return [_fact(facts, "kernel.beside_full_node", other, "process.largest", "kernel.match")]
 
 
 def _ray_monitor(facts: Facts) -> list[Fact]:

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 
+from bot.diagnosis.host import NODE_FULL
 from bot.diagnosis.host_records import number, text
 from bot.diagnosis.sizing_words import Impossible, Sized
 from bot.facts import Facts
@@ -58,6 +59,14 @@ def _beyond(remedy: str, direction: str, size: int, facts: Facts) -> Impossible 
     return Impossible(remedy, direction, Text(f"The node has {show(node)} in all.", f"该节点总共只有 {show(node)}。"))
 
 
+def _nothing_left(remedy: str, direction: str, more: float, facts: Facts) -> Impossible | None:
+    """A machine whose memory is used up has no room for a larger limit, whatever its size."""
+    left, share = number(facts, "node.memory_available_bytes"), number(facts, "node.available_share")
+    if left is None or share is None or share > NODE_FULL or left >= more:
+        return None
+    return Impossible(remedy, direction, Text(f"The machine has only {show(left)} left.", f"机器只剩 {show(left)}。"))
+
+
 def _limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
     """One step above the limit that was hit."""
     limit = number(facts, "container.memory_limit_bytes")
@@ -65,7 +74,8 @@ def _limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | No
         return None
     to = rounded(limit * STEP)
     effect = Text(f"The same work has {show(to - limit)} more before the kernel ends it.", f"在被内核终止之前，同样的工作多出 {show(to - limit)}。")
-    return _beyond(remedy, direction, to, facts) or Sized(remedy, direction, effect, _quantity(int(limit)), _quantity(to), why=_STEP_WHY)
+    beyond = _beyond(remedy, direction, to, facts) or _nothing_left(remedy, direction, to - limit, facts)
+    return beyond or Sized(remedy, direction, effect, _quantity(int(limit)), _quantity(to), why=_STEP_WHY)
 
 
 def _first_limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:

@@ -1,5 +1,7 @@
 """Which kill belongs to the incident, and whose limit it was."""
 
+import pytest
+
 from bot.facts import ABSENT, UNKNOWN
 from tests.diagnosis.scenes import ID, OLD_ID, UID, container, derived, killed, path, pod, status, terminated
 
@@ -50,6 +52,20 @@ def test_without_a_pod_the_kill_of_a_server_is_taken_by_its_name() -> None:
     log = killed("/docker/" + "e" * 64, "/docker/" + "e" * 64, "VLLM::EngineCor", 9) + killed("/docker/" + "d" * 64, "/docker/" + "d" * 64, "nginx", 10)
     facts = derived(kernel=log)
     assert (facts.get("kernel.match"), facts.get("kernel.victim"), facts.get("kernel.limit")) == ("name", "VLLM::EngineCor", "container")
+
+
+@pytest.mark.parametrize(
+    ("available", "holder", "beside"),
+    [(1, "python3 /srv/report.py", True), (40, "python3 /srv/report.py", False), (1, "/usr/bin/nginx -g daemon", False)],
+)
+def test_small_kill_beside_a_machine_that_another_process_filled_is_told_from_one_in_the_filled_group(available: int, holder: str, beside: bool) -> None:
+    node = (
+        "$ free -g\n               total        used        free      shared  buff/cache   available\n"
+        f"Mem:             251         250           0           0           1        {available:4}\n"
+        f"$ ps -eo pid,user,rss,etime,args --sort=-rss | head -2\n    PID USER       RSS     ELAPSED COMMAND\n   7001 root  239075328       12:04 {holder}\n"
+    )
+    group = "/system.slice/docker-" + "d" * 64 + ".scope"
+    assert derived(kernel=killed(group, group, "nginx", 10), node=node).get("kernel.beside_full_node") is beside
 
 
 def test_child_was_killed_when_the_same_container_still_runs() -> None:

@@ -30,6 +30,13 @@ def test_limit_never_exceeds_the_node() -> None:
     assert "80 GiB" in found.why.en
 
 
+@pytest.mark.parametrize(("left", "share", "possible"), [(GIB, 0.004, False), (60 * GIB, 0.24, True), (40 * GIB, 0.02, True)])
+def test_limit_is_not_raised_on_a_machine_that_has_nothing_left(left: int, share: float, possible: bool) -> None:
+    limit = {"container__memory_limit_bytes": 16 * GIB, "node__memory_total_bytes": 251 * GIB}
+    found = sized("memory_limit:raise", **limit, node__memory_available_bytes=left, node__available_share=share)
+    assert isinstance(found, Sized) is possible
+
+
 def test_first_limit_is_a_third_above_the_request_and_needs_one() -> None:
     assert change("memory_limit:set", container__memory_request_bytes=56 * GIB) == (None, "76Gi")
     assert change("memory_limit:set") is None
