@@ -248,6 +248,8 @@ def _ray(facts: Facts) -> list[Fact]:
     if wanted is None or not wanted:
         return found
     have = total or 0.0
+    if total is None and "ray_status.cpu_total" in facts:  # a kind of resource that the cluster has none of is not listed
+        found.append(_fact(facts, "ray_status.gpu_total", 0.0, "ray_status.cpu_total"))
     found += [_fact(facts, "ray_status.gpus_missing", wanted > have, "ray_status.gpu_demand")]
     if used is not None:
         found.append(_fact(facts, "ray_status.gpus_in_use", used > 0, "ray_status.gpu_used"))

@@ -17,12 +17,14 @@ LIGHT_NEEDS = 8 * GIB
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
 # The words of runc (of both ages), crun and CRI-O, which refuses a limit below its minimum before anything runs.
 _NO_ROOM_TO_START = re.compile(
-    r"container init was OOM-killed|memory limit too low\?|memory limit could be too low|set memory limit \d+ too low"
+    r"container init was OOM-killed|possibly OOM-killed|memory limit too low\?|memory limit could be too low|set memory limit \d+ too low"
     r"|unable to set memory limit to \d+|to (?:\S+/)?memory\.(?:memsw\.)?limit_in_bytes: .{0,400}device or resource busy",
     re.IGNORECASE | re.DOTALL,
 )
 _WAITS_IN_ORDER = ("", "PodInitializing", "ContainerCreating")  # what a container says that waits for others; any other word is trouble of its own
 _HELPER_KILLED = re.compile(r"(?:hook|nvidia-container-cli|ldconfig).{0,300}(?:exit status 137|signal 9\b|signal: killed)", re.DOTALL)
+_INIT_GONE = re.compile(r"(?:read|write) init-p: (?:connection reset by peer|broken pipe)|final child's pid from pipe caused[:\s\\\"]{1,6}EOF")
+INIT_NEEDS = GIB // 16  # runc's first process holds a copy of runc (CVE-2019-5736) and more; before 1.0 it says only that the pipe to it broke
 HELPER_NEEDS = GIB // 2  # a helper of the runtime counts to the container's limit, and needs far less than this
 _GROUPS = ("container.",)
 _SAME_NAME = (
@@ -73,9 +75,10 @@ def _no_room_to_start(chosen: Record) -> str | None:
     """Where it is said that the limit was too small even for what the runtime does before the program begins; None where nothing says so."""
     limit = chosen.number("memory_limit")
     small = limit is not None and 0 < limit <= HELPER_NEEDS
+    tiny = small and limit is not None and limit <= INIT_NEEDS
     for name in ("waiting_message", "message"):
         words = chosen.text(name)[:4000]
-        if _NO_ROOM_TO_START.search(words) or (small and _HELPER_KILLED.search(words)):
+        if _NO_ROOM_TO_START.search(words) or (small and _HELPER_KILLED.search(words)) or (tiny and _INIT_GONE.search(words)):
             return name
     return None
 

@@ -24,6 +24,7 @@ _VOLUME = re.compile(r'Usage of EmptyDir volume "([^"]{1,80})"')
 _GO_TERMINATED = re.compile(r"ContainerStateTerminated\{ExitCode:(\d{1,3}),Signal:\d{1,3},Reason:(\w{0,40}),")  # as KubeRay quotes it
 _IMAGE = re.compile(r"ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|ErrImagePullBackOff|[Ff]ailed to (?:pull|apply default image tag)|pulling image|pull image|inspect image")
 _QUEUED = re.compile(r"couldn't assign flavors|insufficient (?:unused )?quota")
+_INSUFFICIENT = re.compile(r"\b(\d{1,6}) Insufficient (memory|cpu)\b")
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
 
 # reason -> what kind of event it is for us; the rest is left alone
@@ -172,11 +173,12 @@ def _answer(text: str) -> str:
 
 
 def _lacks(text: str) -> str:
-    """What the scheduler did not find: queue-quota | gpu | memory | cpu | taint | affinity | volume | other."""
+    """What the scheduler did not find, of memory and processors what more nodes lack: queue-quota | gpu | memory | cpu | taint | affinity | volume | other."""
+    on_most = max(_INSUFFICIENT.findall(text), key=lambda found: int(found[0]), default=("", ""))[1]
     for lacks, pattern in (
         ("queue-quota", _QUEUED),
         ("gpu", _NO_GPU),
-        ("memory", re.compile(r"Insufficient memory|Insufficient hugepages")),
+        ("cpu" if on_most == "cpu" else "memory", re.compile(r"Insufficient memory|Insufficient hugepages")),
         ("cpu", re.compile(r"Insufficient cpu")),
         ("storage", re.compile(r"Insufficient ephemeral-storage")),
         ("volume", re.compile(r"volume|PersistentVolumeClaim", re.IGNORECASE)),

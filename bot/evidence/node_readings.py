@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from bot.evidence import inspect_text, kernel_log, looks, pasted_logs
+from bot.evidence import described_nodes, inspect_text, kernel_log, looks, pasted_logs
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -52,7 +52,7 @@ def read(data: bytes, source: str) -> Reading:
         found.setdefault(name, Fact(name, value, line.place(source)))
 
     for section in sections(data):
-        for reader in (_free, _tegrastats, _df, _meminfo, _cgroup, _ps, _sar, _sadf, inspect_text.read, _docker, _top, _counts, _segments):
+        for reader in (_free, _tegrastats, _df, _meminfo, _cgroup, _ps, _sar, _sadf, inspect_text.read, described_nodes.read, _docker, _top, _counts, _segments):
             reader(section, emit)
         _listing(section, emit)
     _growing(sections(data), emit)

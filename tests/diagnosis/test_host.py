@@ -48,5 +48,10 @@ def test_ray_misses_gpus_only_when_more_is_asked_for_than_there_is() -> None:
     assert [missing("3.0"), missing("4.0")] == [True, False]
 
 
+def test_ray_cluster_that_lists_no_gpu_has_none() -> None:
+    text = "======== Autoscaler status: x ========\nUsage:\n 0.0/12.0 CPU\n\nDemands:\n {'GPU': 1.0, 'CPU': 1.0} * 1 (PACK): 2+ pending placement groups\n"
+    assert derived(ray=text).get("ray_status.gpu_total") == 0.0
+
+
 def test_nothing_at_all_derives_nothing() -> None:
     assert list(derived()) == []

@@ -112,6 +112,9 @@ def waits(name: str, reason: str, message: str = "") -> dict[str, object]:
         "container create failed: unable to set memory limit to 4194304 (current usage: 5242880, peak usage: 6291456)",
         'OCI runtime create failed: setting cgroup config for procHooks process caused "failed to write 8388608 to memory.limit_in_bytes: write /sys/fs/cgroup/memory/kubepods/pod1/c1/memory.limit_in_bytes: device or resource busy": unknown',
         "runc create failed: unable to start container process: container init was OOM-killed (memory limit too low?)",
+        'OCI runtime create failed: starting container process caused "process_linux.go:449: container init caused \\"read init-p: connection reset by peer\\"": unknown',
+        'OCI runtime create failed: starting container process caused "process_linux.go:303: getting the final child\'s pid from pipe caused \\"EOF\\"": unknown',
+        "OCI runtime create failed: process_linux.go:105: possibly OOM-killed caused: read init-p: connection reset by peer",
     ],
 )
 def test_limit_that_the_runtime_finds_too_small_to_start_with_is_known_in_each_runtimes_words(words: str) -> None:
@@ -122,6 +125,11 @@ def test_limit_that_the_runtime_finds_too_small_to_start_with_is_known_in_each_r
 def test_error_that_only_speaks_of_a_cgroup_is_no_limit_that_is_too_small() -> None:
     words = "OCI runtime create failed: mkdir /sys/fs/cgroup/memory/kubepods/pod1: device or resource busy"
     assert derived(pod([container(limit="8Mi")], [waits("server", "CreateContainerError", words)])).get("container.start_oom") is ABSENT
+
+
+def test_broken_pipe_to_the_first_process_is_no_matter_of_a_roomy_limit() -> None:
+    words = "OCI runtime create failed: container init caused: read init-p: connection reset by peer: unknown"
+    assert derived(pod([container(limit="2Gi")], [waits("server", "RunContainerError", words)])).get("container.start_oom") is ABSENT
 
 
 @pytest.mark.parametrize("reason", ["CreateContainerError", "ImagePullBackOff", "CreateContainerConfigError", "RunContainerError"])

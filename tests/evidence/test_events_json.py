@@ -65,3 +65,8 @@ def test_time_of_a_new_style_event_is_read() -> None:
 def test_empty_list_is_a_look_and_something_else_is_a_gap() -> None:
     assert facts() == {"events.looked": True}
     assert [gap.reason for gap in read(b'{"kind": "Pod"}', "events.json").gaps] == ["no events in it"]
+
+
+@pytest.mark.parametrize(("words", "lacks"), [("35 Insufficient cpu, 4 Insufficient memory", "cpu"), ("2 Insufficient cpu, 4 Insufficient memory", "memory"), ("1 Insufficient cpu", "cpu")])
+def test_scheduler_lacks_what_more_nodes_lack(words: str, lacks: str) -> None:
+    assert facts(event("FailedScheduling", f"0/41 nodes are available: {words}."))["events.0.lacks"] == lacks
