@@ -162,6 +162,19 @@ def test_hook_that_sleeps_for_the_whole_grace_period_calls_for_a_longer_one(hook
     assert to is None or (remedies(found)[0], found.recommendations[0].to_value) == ("grace_period:raise", to)
 
 
+@pytest.mark.parametrize(("grace", "stopped", "first", "longer"), [(30, "09:30:37", "grace_period:raise", True), (300, "09:26:07", "application:fix", False)])
+def test_program_that_does_not_stop_within_minutes_is_not_given_more(grace: int, stopped: str, first: str, longer: bool) -> None:
+    the_pod = pod(
+        [container()],
+        [status(state=terminated(137), ready=False, restartCount=0)],
+        metadata={"deletionTimestamp": "2026-01-14T09:31:07Z", "deletionGracePeriodSeconds": grace},
+        spec={"terminationGracePeriodSeconds": grace},
+    )
+    found = diagnose({"pod.json": the_pod, "events.json": {"kind": "List", "items": [event("Killing", "Stopping container server", at=f"2026-01-14T{stopped}Z")]}})
+    assert (found.cause, remedies(found)[0]) == ("grace_period_kill", first)
+    assert ("grace_period:raise" in remedies(found)) is longer
+
+
 def test_eviction_that_names_several_containers_is_about_the_one_that_used_most() -> None:
     message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 87608Ki. " + "".join(
         f"Container {name} was using {used}, request is {request}, has larger consumption of memory. "
