@@ -244,6 +244,8 @@ def _cache(draft: _Draft, engine: EngineFacts) -> None:
         draft.derive("needed", math.ceil(length / block) * block * each)
     if length and tokens is not None and ledger_tokens.plain_attention(values, engine):
         draft.derive("max_concurrency", round(tokens / length, 2))
+    if (share := ledger_tokens.of_one_request(values, engine)) is not None:
+        draft.derive("needed", share)
     needed, available = values.get("needed"), values.get("available")
     if tokens and length and tokens < length and ledger_tokens.is_v0(values, engine):
         draft.derive("estimated_max_len", tokens)

@@ -11,6 +11,7 @@ from bot.units import GIB
 
 _SWAP = 4 * GIB  # V0 reserves 4 GiB of host memory a card for swapped blocks, unless told otherwise
 _HALF = 0.005 * GIB  # printed with two decimals
+_COARSE = 0.5  # requests at once; below it two decimals tell less than one percent
 _LARGE_BLOCK = 256  # tokens in the largest block that keeps the whole context on some platform
 
 
@@ -65,6 +66,17 @@ def bytes_per_token(values: Mapping[str, int | float], engine: EngineFacts) -> f
     if values.get("cpu_blocks", 0) > 0:
         found.append((1 / values["cpu_blocks"], _SWAP / (values["cpu_blocks"] * block_size(values, engine))))
     return min(found)[1] if found else None
+
+
+def of_one_request(values: Mapping[str, int | float], engine: EngineFacts) -> float | None:
+    """Bytes of cache that a request of the present length takes, of any kind of model: the server divides the cache by them and prints how often they go.
+    None where the cache it divided is not the one that was measured, or too few digits tell it."""
+    available, concurrency = values.get("available"), values.get("max_concurrency")
+    if not available or available <= 0 or not concurrency or concurrency < _COARSE or not values.get("max_model_len"):
+        return None
+    if engine.kv_cache_memory_bytes or values.keys() & {"kv_fixed", "blocks_override", "tokens_of_other_rank"}:
+        return None
+    return available / concurrency
 
 
 def block_size(values: Mapping[str, int | float], engine: EngineFacts) -> int:

@@ -207,6 +207,8 @@ def fp8(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None
         return Impossible(DTYPE, "fp8", Text("Nothing is left for a cache of any type.", "任何类型的缓存都没有空间。"))
     if ledger.failed == REQUESTED_OVER_FREE:
         return Impossible(DTYPE, "fp8", Text("The server asked for more than was free before any cache was sized.", "在确定缓存大小之前，要求的就已多于空闲。"))
+    if ledger.needed_kv_bytes and ledger.available_kv_bytes is not None and ledger.needed_kv_bytes / 2 > ledger.available_kv_bytes:
+        return _half_is_too_much(ledger.needed_kv_bytes // 2, ledger.available_kv_bytes)
     try:
         after = what_if(ledger, engine, {DTYPE: "fp8"}).after
     except BadInput as wrong:
@@ -218,13 +220,13 @@ def fp8(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None
         )
         return Impossible(DTYPE, "fp8", why)
     if after.needed_kv_bytes is not None and after.available_kv_bytes is not None and after.needed_kv_bytes > after.available_kv_bytes:
-        why = Text(
-            f"It halves the need to {show(after.needed_kv_bytes)}; {show(after.available_kv_bytes)} are left.",
-            f"需求减半为 {show(after.needed_kv_bytes)}，但只剩 {show(after.available_kv_bytes)}。",
-        )
-        return Impossible(DTYPE, "fp8", why)
+        return _half_is_too_much(after.needed_kv_bytes, after.available_kv_bytes)
     quality = Text("Quality of an fp8 cache is yours to judge.", "fp8 缓存的质量需由你判断。")
     return Sized(DTYPE, "fp8", join(_halves(after), quality), engine.kv_cache_dtype or "auto", "fp8", predicted(after), cost=3)
+
+
+def _half_is_too_much(need: int, left: int) -> Impossible:
+    return Impossible(DTYPE, "fp8", Text(f"It halves the need to {show(need)} at best; {show(left)} are left.", f"需求最多减半为 {show(need)}，但只剩 {show(left)}。"))
 
 
 def _halves(after: Ledger) -> Text:

@@ -261,6 +261,17 @@ def test_the_line_after_a_whole_start_closes_on_another_vendors_card() -> None:
     assert (found.cudagraph_bytes, found.available_kv_bytes) == (gib(0.4), gib(19.74))
 
 
+def test_what_one_request_needs_is_told_by_the_concurrency_for_any_kind_of_model() -> None:
+    hybrid = {"available": 9.0, "kv_tokens": 340_000, "max_model_len": 262_144, "max_concurrency": 1.25}
+    found = made(reading(**hybrid), engine=EngineFacts(version="0.28.0", named_hybrid=True))
+    assert found.needed_kv_bytes == gib(7.2)
+    assert "needed_kv_bytes" in found.derived
+    for fixed in (EngineFacts(version="0.28.0", kv_cache_memory_bytes=gib(9.0)), EngineFacts(version="0.28.0")):
+        other = {} if fixed.kv_cache_memory_bytes else {"blocks_override": 512.0}
+        assert made(reading(**hybrid), LedgerReading("vllm.ledger.any", {name: int(value) for name, value in other.items()}), engine=fixed).needed_kv_bytes is None
+    assert made(reading(**{**hybrid, "max_concurrency": 0.04}), engine=EngineFacts(version="0.28.0", named_hybrid=True)).needed_kv_bytes is None
+
+
 def test_large_blocks_leave_tokens_over_and_are_no_sign_of_a_fixed_part() -> None:
     refused = {"needed": 16.0, "available": 0.71, "max_model_len": 131_072}
     assert made(reading(**refused, estimated_max_len=5_632), engine=EngineFacts()).plain_attention is True

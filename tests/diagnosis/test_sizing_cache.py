@@ -5,8 +5,10 @@ import pytest
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing import Impossible, Sized, size_for
+from bot.diagnosis.sizing_whatif import what_if
 from bot.model import Ledger
 from bot.units import gib
+from tests.diagnosis.real_ledgers import ledger_of
 
 
 def lowered(ledger: Ledger, engine: EngineFacts) -> Sized:
@@ -49,3 +51,27 @@ def test_no_length_is_proposed_where_not_even_a_block_could_fit() -> None:
     found = size_for("max_model_len", "lower", refused, EngineFacts(version="0.8.3"))
     assert isinstance(found, Impossible)
     assert "no useful length" in found.why.en
+
+
+def test_a_smaller_budget_does_not_fit_where_a_hybrids_request_would_not() -> None:
+    engine = EngineFacts(version="0.28.0", named_hybrid=True)
+    line = (
+        "(EngineCore pid=42) INFO 09-18 22:31:20 [gpu_worker.py:298] Free memory on device (94.40/95.00 GiB) on startup. Desired GPU memory utilization is (0.98, 93.1 GiB). "
+        "Actual usage is 81.7 GiB for consumed memory (weights + non-torch), 1.8 GiB for peak activation, and 0.6 GiB for CUDAGraph memory. Current kv cache memory in use is 9.6 GiB."
+    )
+    tokens = "(EngineCore pid=42) INFO 09-18 22:31:21 [kv_cache_utils.py:1229] GPU KV cache size: 350,000 tokens, Maximum concurrency for 262,144 tokens per request: 1.34x"
+    started = ledger_of([line, tokens], engine)
+    assert started is not None
+    smaller = what_if(started, engine, {"gpu_memory_utilization": 0.95})
+    assert not smaller.fits
+    assert smaller.after.failed == NEEDED_OVER_AVAILABLE
+    assert what_if(started, engine, {"gpu_memory_utilization": 0.97}).fits
+
+
+@pytest.mark.parametrize(("left", "helps"), [(9.97, False), (11.9, False), (12.5, True)])
+def test_an_fp8_cache_is_ruled_out_where_not_even_half_the_need_fits_whatever_the_model(left: float, helps: bool) -> None:
+    refused = Ledger(max_model_len=1_048_576, needed_kv_bytes=gib(24.0), available_kv_bytes=gib(left), failed=NEEDED_OVER_AVAILABLE)
+    found = size_for("kv_cache_dtype", "fp8", refused, EngineFacts(version="0.8.3"))
+    assert isinstance(found, Sized) is helps
+    if isinstance(found, Impossible):
+        assert "12 GiB at best" in found.why.en
