@@ -162,6 +162,7 @@ def _named(events: list[Record]) -> list[Fact]:
         ("image", "events.image", "message"),
         ("mount", "events.mount", "message"),
         ("hook-failed", "events.hook_failed", "message"),
+        ("probe-errored", "events.probe_errored", "message"),
         ("create-failed", "events.create_failed", "message"),
     ):
         event = next((event for event in events if event.text("kind") == kind), None)

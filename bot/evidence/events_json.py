@@ -15,7 +15,8 @@ from bot.model import Fact, Gap, Value
 
 MAX_EVENTS = 200
 
-_PROBE = re.compile(r"(Startup|Liveness|Readiness) probe (?:failed|errored)", re.IGNORECASE)
+_PROBE = re.compile(r"(Startup|Liveness|Readiness) probe failed", re.IGNORECASE)
+_PROBE_ERRORED = re.compile(r"(?:Startup|Liveness|Readiness) probe errored", re.IGNORECASE)
 _PROBE_KILL = re.compile(r"failed (startup|liveness) probe, will be restarted", re.IGNORECASE)
 _CONTAINER = re.compile(r"\{([^{}]{1,253})\}")
 _VICTIM = re.compile(r"(?:Killed process \d{1,9}(?:, UID \d{1,9},)? \(|victim process: )([^,)]{1,64})")
@@ -73,6 +74,8 @@ def _kind(event: Node) -> str:
         return "cgroup-refused"
     if reason in ("Unhealthy", "ProbeError", "ProbeWarning") and _PROBE.search(message):
         return "probe-failed"
+    if reason == "Unhealthy" and _PROBE_ERRORED.search(message):  # prober/worker.go throws the result of a probe away that could not be made
+        return "probe-errored"
     if reason == "FailedPostStartHook":
         return "hook-failed"
     if reason == "Killing" and message.startswith("FailedPostStartHook"):
@@ -165,7 +168,7 @@ def _answer(text: str) -> str:
         ("refused", r"connection refused|failed to connect"),
         ("timeout", r"deadline exceeded|timed out|Client\.Timeout|i/o timeout|health rpc did not complete within"),
         ("no-route", r"no route to host|network is unreachable|no such host"),
-        ("empty", r"probe (?:failed|errored): ?$"),
+        ("empty", r"probe failed: ?$"),
     ):
         if re.search(pattern, text, re.IGNORECASE):
             return answer

@@ -53,3 +53,24 @@ def test_pinned_memory_that_was_done_without_is_no_failure() -> None:
     alone = diagnose({"container.log": warning})
     assert alone.cause == "unknown"
     assert "pinned" in alone.summary.en
+
+
+def test_refused_allocation_outside_of_a_load_is_told_nothing_of_readers() -> None:
+    refused = "RuntimeError: [enforce fail at alloc_cpu.cpp:73] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 116813856768 bytes. Error code 12 (Cannot allocate memory)\n"
+    mapped = "RuntimeError: unable to mmap 23802932552 bytes from file <./m.safetensors>: Cannot allocate memory (12)\n"
+    advised = [[one.id for one in diagnose({"container.log": log}).recommendations] for log in (refused, mapped)]
+    assert ["load_format:change" in ids for ids in advised] == [False, True]
+
+
+def test_probe_that_could_not_be_made_is_blamed_for_no_kill() -> None:
+    item = {
+        "reason": "Unhealthy",
+        "type": "Warning",
+        "message": "Liveness probe errored: rpc error: code = DeadlineExceeded",
+        "count": 27,
+        "lastTimestamp": "2026-01-14T12:15:52Z",
+    }
+    events = {"kind": "EventList", "items": [{"involvedObject": {"kind": "Pod", "name": "chat-0"}, **item}]}
+    found = diagnose({"events.json": events})
+    assert found.cause == "unknown"
+    assert "counts for nothing" in found.summary.en

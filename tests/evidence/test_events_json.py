@@ -19,6 +19,8 @@ def facts(*events: dict[str, Any]) -> dict[str, Any]:
         ("Killing", "Container server failed startup probe, will be restarted", "probe-kill"),
         ("Killing", "Stopping container server", "stopping"),
         ("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503", "probe-failed"),
+        ("Unhealthy", "Liveness probe errored: rpc error: code = DeadlineExceeded desc = failed to exec in container", "probe-errored"),
+        ("Unhealthy", "Liveness probe errored and resulted in unknown state: rpc error: code = Unknown", "probe-errored"),
         ("Evicted", "The node was low on resource: memory. ", "evicted"),
         ("Preempted", "Preempted by pod 1f on node n", "preempted"),
         ("TaintManagerEviction", "Marking for deletion Pod llm/chat-0", "taint-eviction"),
