@@ -128,6 +128,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "gpus.failing_is_smallest": ("bool", "the failing card is smaller than another one of this server"),
     "gpus.idle_count": ("int", "cards that the server does not use"),
     "device.unified_memory": ("bool", "the card's memory is the host's (GB10, Grace, Jetson, APU)"),
+    "device.unified_nearly_full": ("bool", "the same, and 6 % of it or less are left"),
     "device.total_bytes": ("int", "size of the card"),
     # -- the requests near the failure
     "requests.prompt_logprobs": ("bool", "a request near the failure asked for log-probabilities of its prompt"),
@@ -313,6 +314,8 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.kernel_kill": ("text", "the problem detector passed on a kernel kill: memcg, global"),
     "events.node_not_ready": ("bool", "the node stopped answering"),
     "events.interrupted": ("bool", "the node was taken back by the cloud (spot, preemptible)"),
+    "events.kills_beside_bytes": ("int", "what processes held that were killed at a limit of some pod of the node, at one time, while this container ran on"),
+    "events.kills_fill_limit": ("bool", "the same is about this container's own limit"),
     "events.kernel_fault": ("bool", "the problem detector reports an oops or tasks that hang on the node"),
     "events.disk_pressure": ("bool", "the node is short of disk"),
     "events.node_pressure": ("bool", "the node is short of memory"),

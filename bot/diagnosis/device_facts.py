@@ -19,6 +19,7 @@ OPTIONS = (
 _HIGHEST = 0.97  # utilisation above it leaves nothing for peaks
 _SMALLEST_CACHE = GIB // 2
 _HOST_CACHE = ("vllm.host_cache_default", "vllm.host_below_request", "vllm.context_exceeds_blocks.host", "env.VLLM_CPU_KVCACHE_SPACE")
+_NEARLY_NOTHING = 0.06  # of a machine whose memory is the card's too
 _MOST = 0.5  # of the budget: a peak above it is what leaves nothing
 _FIRST_ENGINE = frozenset({"VllmWorkerProcess", "RayWorkerVllm", "RayWorker"})  # names that only V0 gives its processes
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
@@ -197,6 +198,8 @@ def _devices(derived: _Derived, ledger: Ledger | None) -> None:
     names = derived.text("gpus.names")
     if derived.flag("named.unified_memory"):
         derived.add("device.unified_memory", True, "named.unified_memory")
+        left = derived.number("node.available_share")
+        derived.add("device.unified_nearly_full", left <= _NEARLY_NOTHING if left is not None else None, "node.available_share")
     elif names:
         derived.add("device.unified_memory", False, "gpus.names")
     if not derived.has("gpus.differ") and derived.has("vllm.unequal_devices"):

@@ -14,6 +14,7 @@ from bot.model import Fact, Place, Value
 _MEMORY_VOLUME = re.compile(r"shm|shared-?mem|tmpfs|ramdisk|ram-?disk", re.IGNORECASE)
 NEAR = 3  # seconds that clocks of kubelet and runtime differ by
 BEFORE, AFTER = 120, 60  # seconds before and after an end in which a kill that the node reports can be the one of that end
+_FILLS = (0.85, 1.02)  # of a limit: what the killed processes held when it was hit
 _NODE_KILLS = ("system-oom", "kernel-kill")
 _NODE_RECORDS = ("NodeClaim", "Machine", "NodePool")  # what makes nodes keeps records of its own
 _NODE_KINDS = (
@@ -40,6 +41,7 @@ def derive(facts: Facts) -> Facts:
         event = next((event for event in events if event.text("kind") == kind and (kind not in _NODE_KILLS or _of_this_end(event, facts))), None)
         if event is not None:
             found.append(Fact(f"events.{kind.replace('-', '_')}", event.text("scope") or True, event.place("kind")))
+    found += _kills_beside(events, facts)
     found += _probes(events, facts)
     found += _named(events)
     found += _medium(events, facts)
@@ -78,6 +80,22 @@ def _of_this_end(event: Record, facts: Facts) -> bool:
         return True
     started = number(facts, "container.started_at")
     return bool(SERVER_PROCESS.search(event.text("victim"))) and started is not None and started <= last <= finished
+
+
+def _kills_beside(events: list[Record], facts: Facts) -> list[Fact]:
+    """Kills at a limit of some pod of the node, while this container runs on: what they held together, and whether that is this container's own limit."""
+    limit, runs_on = number(facts, "container.memory_limit_bytes"), text(facts, "container.state") == "running" and facts.get("container.restarts") == 0
+    kills = [event for event in events if event.text("kind") == "kernel-kill" and event.text("scope") == "memcg" and event.number("victim_bytes")]
+    newest = max(kills, key=lambda event: event.number("last_at") or 0, default=None)
+    if newest is None or not runs_on:
+        return []
+    together = [event for event in kills if abs((event.number("last_at") or 0) - (newest.number("last_at") or 0)) <= NEAR]
+    held = int(sum(event.number("victim_bytes") or 0 for event in together))
+    largest = max(together, key=lambda event: event.number("victim_bytes") or 0)
+    found = [Fact("events.kills_beside_bytes", held, largest.place("victim_bytes"))]
+    if limit:
+        found.append(Fact("events.kills_fill_limit", _FILLS[0] <= held / limit <= _FILLS[1], largest.place("victim_bytes")))
+    return found
 
 
 def _ours(event: Record, facts: Facts) -> bool:

@@ -184,7 +184,7 @@ def _answered(incident: Incident) -> Event | None:
     return next(
         (
             event
-            for event in reversed(incident.of("vllm.answered_200") + incident.of("vllm.refused_request"))
+            for event in reversed(incident.of("uvicorn.answered_200") + incident.of("vllm.refused_request"))
             if str(event.fields.get("path", "")).startswith(("v1/", "generate", "invocations"))
         ),
         None,
@@ -201,7 +201,7 @@ def _goes_on(incident: Incident) -> Event | None:
     begun = max((event.prefix.seconds for event in incident.events if event.line <= root.line and event.prefix.seconds is not None), default=None)
     behind = [event for event in incident.events if event.line > words]
     late = any(begun is not None and event.prefix.seconds is not None and event.prefix.seconds - begun > QUIET for event in behind)
-    answers = [event for event in behind if event.message.id == "vllm.answered_200" and str(event.fields.get("path", "")).startswith(_ANSWERS)]
+    answers = [event for event in behind if event.message.id == "uvicorn.answered_200" and str(event.fields.get("path", "")).startswith(_ANSWERS)]
     return answers[-1] if late and answers and answers[-1].line - words > AFTER else None  # what was on its way stands right behind
 
 
@@ -273,7 +273,7 @@ def _requests(incident: Incident) -> list[Fact]:
     asked = _near(incident, [event for event in incident.events if "prompt_logprobs" in event.fields])
     if asked is not None and str(asked.fields.get("prompt_logprobs", "None")) != "None":
         facts.append(Fact("requests.prompt_logprobs", True, asked.place))
-    failed = incident.last("vllm.answered_500")
+    failed = incident.last("uvicorn.answered_500")
     if failed is not None:
         facts.append(Fact("requests.failed", True, failed.place))
     for name, message, field in (("freed_bytes", "vllm.sleep", "freed"), ("still_bytes", "vllm.sleep", "still"), ("host_bytes", "vllm.sleep_backup", "host")):
@@ -285,7 +285,7 @@ def _requests(incident: Incident) -> list[Fact]:
 
 def _stalled(incident: Incident) -> Event | None:
     """The last record of the load where it tells of requests that run and of no token in its ten seconds, and nothing was answered behind it."""
-    stats, answered = incident.last("vllm.stats"), incident.last("vllm.answered_200")
+    stats, answered = incident.last("vllm.stats"), incident.last("uvicorn.answered_200")
     if stats is None or not stats.fields.get("running") or any(stats.fields.get(name) != 0 for name in ("prompt_rate", "rate")):
         return None
     return None if answered is not None and answered.line > stats.line else stats

@@ -8,7 +8,7 @@ so that their absence is weak.
 import re
 
 from bot.evidence.document import Document, Node, shorten
-from bot.evidence.kernel_kills import kernel_message
+from bot.evidence.kernel_kills import kernel_message, killed_bytes
 from bot.evidence.pod_json import eviction, passed
 from bot.evidence.reading import Reading
 from bot.model import Fact, Gap, Value
@@ -151,7 +151,8 @@ def _details(kind: str, text: str, message: Node) -> dict[str, tuple[Value | Non
         return {"lacks": (_lacks(text), message)}
     if kind in ("kernel-kill", "system-oom"):
         victim = _VICTIM.search(text)
-        return {"scope": (kernel_message(text) if kind == "kernel-kill" else "", message), "victim": (victim[1] if victim else "", message)}
+        told = {"scope": (kernel_message(text) if kind == "kernel-kill" else "", message), "victim": (victim[1] if victim else "", message)}
+        return {**told, "victim_bytes": (killed_bytes(text), message)}
     if kind == "deleted" and (ended := _GO_TERMINATED.search(text)):
         return {"exit_code": (int(ended[1]), message), "end_reason": (ended[2], message)}
     return {}

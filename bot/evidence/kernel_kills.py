@@ -96,6 +96,13 @@ def kernel_message(text: str) -> str:
     return "global" if "Out of memory" in text else ""
 
 
+def killed_bytes(text: str) -> int | None:
+    """Anonymous and shared memory of the process that one kill line names; None where the line gives no sizes."""
+    killed = _KILLED.search(text)
+    sizes = [size for number in (killed[7], killed[9]) if (size := _kb(number)) is not None] if killed else []
+    return sum(sizes) if sizes else None
+
+
 def kills(lines: Iterable[tuple[int, str]]) -> list[Kill]:
     """The incidents of these (line number, text without its time prefix) pairs, oldest first; a kill that stands twice is one."""
     reader = _Reader()

@@ -177,6 +177,33 @@ def test_another_command_that_an_entry_script_misses_is_no_failure_of_the_server
     assert found.cause == "healthy"
 
 
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        ("/srv/train.sh: line 18:    36 Killed                  python3 train.py --epochs 3\n", "host_memory_use:lower"),
+        ("INFO 09-01 14:10:27 [gpu_model_runner.py:5100] Starting to load model /models/m...\nKilled\n", "load_format:change"),
+        ("INFO 09-01 14:10:02 [utils.py:326] non-default args: {'model': '/models/m', 'cpu_offload_gb': 60.0}\nINFO 09-01 14:10:27 [gpu_model_runner.py:5100] Starting to load model /models/m...\nKilled\n", "cpu_offload:lower"),
+    ],
+)
+def test_a_program_that_a_shell_saw_killed_is_advised_by_what_it_did(log: str, first: str) -> None:
+    found = diagnose({"container.log": log})
+    assert (found.cause, remedies(found)[0]) == ("node_out_of_memory", first)
+
+
+def test_a_web_server_that_answers_is_not_taken_for_vllm_by_that() -> None:
+    answered = 'INFO:     Application startup complete.\nINFO:     192.0.2.4:51708 - "POST /generate HTTP/1.1" 200 OK\n'
+    found = diagnose({"container.log": answered + frame("app/main.py", "generate") + "KeyError: 'prompt'\n"})
+    assert (found.cause, remedies(found)[0]) == ("application_error", "application:fix")
+
+
+def test_a_crash_behind_a_refused_segment_of_ucx_is_a_lack_of_shared_memory() -> None:
+    log = "[1760000000.402118] [node-1:88   :0]        mm_iface.c:822  UCX  ERROR mm_iface failed to allocate receive FIFO\n[node-1:85   :0:85] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))\n"
+    sized = "$ df -h /dev/shm\nFilesystem      Size  Used Avail Use% Mounted on\nshm             {size}     0  {size}   0% /dev/shm\n"
+    assert diagnose({"container.log": log, "node_readings.txt": sized.format(size="64M")}).cause == "shm_too_small"
+    assert diagnose({"container.log": log}).cause == "shm_too_small"
+    assert diagnose({"container.log": log, "node_readings.txt": sized.format(size="32G")}).cause != "shm_too_small"
+
+
 SERVING = "INFO 08-30 07:41:12 [loggers.py:116] Engine 000: Avg prompt throughput: 380.1 tokens/s, Avg generation throughput: 96.2 tokens/s, Running: 12 reqs, Waiting: 4 reqs, GPU KV cache usage: 47.2%, Prefix cache hit rate: 0.0%\n"
 
 

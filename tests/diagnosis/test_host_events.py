@@ -98,6 +98,16 @@ def test_detector_event_tells_a_limit_from_the_whole_node() -> None:
     assert kinds == ["memcg", "global"]
 
 
+@pytest.mark.parametrize(("sizes", "limit", "restarts", "fills"), [((30, 2), "32Gi", 0, True), ((8, 2), "32Gi", 0, False), ((30, 2), "32Gi", 1, ABSENT), ((30, 2), None, 0, ABSENT)])
+def test_kills_at_a_limit_beside_a_container_that_runs_on_are_compared_with_its_limit(sizes: tuple[int, int], limit: str | None, restarts: int, fills: object) -> None:
+    kills = [
+        event("OOMKilling", f"Memory cgroup out of memory: Killed process {pid} (x) total-vm:9kB, anon-rss:{size * 2**20}kB, file-rss:1kB, shmem-rss:0kB", kind="Node", name="node-1")
+        for pid, size in enumerate(sizes, 7)
+    ]
+    facts = derived(pod([container(limit=limit)], [status(restartCount=restarts)]), kills)
+    assert facts.get("events.kills_fill_limit") == fills
+
+
 def _node_kill(reason: str, victim: str, at: str, started: str = "2026-01-14T09:00:00Z") -> object:
     text = f"System OOM encountered, victim process: {victim}, pid: 4" if reason == "SystemOOM" else f"Out of memory: Killed process 4 ({victim}) total-vm:9kB"
     dead = pod([container()], [status(last=terminated(137, started=started))])

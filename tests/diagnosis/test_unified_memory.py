@@ -47,3 +47,12 @@ def test_less_for_the_card_is_not_called_useless_for_the_host_where_both_have_on
         found = diagnose({"container.log": LOADED + line, "nvidia-smi.txt": listing})
         assert found.cause == "node_out_of_memory"
         assert (("gpu_memory_utilization", "lower") in {(each.remedy, each.direction) for each in found.will_not_help}) is useless
+
+
+def test_a_serving_board_with_hardly_any_memory_left_is_not_called_healthy() -> None:
+    serving = LOADED + "(APIServer pid=1) INFO:     Application startup complete.\n"
+    free = "$ free -m\n               total        used        free      shared  buff/cache   available\nMem:          124546      {used}        1913          52        4352        {left}\n"
+    full = diagnose({"container.log": serving, "nvidia-smi.txt": BOARD, "node_readings.txt": free.format(used=118280, left=6266)})
+    assert (full.cause, full.certainty) == ("node_out_of_memory", Certainty.POSSIBLE)
+    for card, left in ((BOARD, 60266), (CARD, 6266)):
+        assert diagnose({"container.log": serving, "nvidia-smi.txt": card, "node_readings.txt": free.format(used=50000, left=left)}).cause == "healthy"
