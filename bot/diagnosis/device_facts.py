@@ -6,6 +6,7 @@ Each is a named number or yes/no with a test of its own; what cannot be derived 
 import re
 from collections.abc import Callable
 
+from bot.diagnosis.left_behind import left_behind
 from bot.diagnosis.shared_card import copies_on_card
 from bot.facts import Facts
 from bot.model import Fact, Ledger, Place, Value
@@ -237,6 +238,7 @@ def _strangers(derived: _Derived, ledger: Ledger | None) -> None:
             titles.append(title)
     derived.add("gpus.strangers_bytes", held, "gpus.process_bytes")
     derived.add("gpus.stranger_names", tuple(dict.fromkeys(title for title in titles if title)) or None, "gpus.process_names")
+    derived.found += left_behind(derived.facts)
 
 
 def _sizes(derived: _Derived) -> list[float]:

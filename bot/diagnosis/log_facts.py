@@ -137,6 +137,8 @@ def _course(incident: Incident) -> list[Fact]:
         facts.append(Fact("log.goes_on", True, goes_on.place))
     if incident.shutdown and incident.root is None and not _died_before(incident):
         facts.append(Fact("log.shutdown", True, incident.shutdown.place))
+        stamps = [event.prefix.seconds for event in incident.events if event.line >= incident.shutdown.line and event.prefix.seconds is not None]
+        facts += [Fact("log.stop_asked_at", max(stamps), incident.shutdown.place)] if stamps else []
     alive = incident.earlier_alive or _other_engine(incident)
     if alive is not None:
         facts.append(Fact("log.earlier_alive", True, alive.place))

@@ -18,6 +18,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
         "runtime_burst",
         "profile_run_peak",
         "nccl_oom",
+        "normal_termination",
     ),
     "reserved_memory": ("free_memory_below_request", "gpu_oom", "kv_cache_too_small", "context_exceeds_kv_cache", "application_error"),
     "heterogeneous_gpus": ("weights_too_large", "profile_run_peak", "kv_cache_too_small", "gpu_oom", "free_memory_below_request", "application_error"),

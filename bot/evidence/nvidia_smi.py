@@ -28,6 +28,7 @@ _PROCESS = re.compile(
     r"^\|\s+(\d{1,3})(?:\s+(?:N/A|\d{1,3})\s+(?:N/A|\d{1,3}))?\s+(\d{1,10})\s+([CGM+]{1,3})\s+(\S.{0,200}?)\s+(?:(\d{1,9})\s?MiB|N/A|\S{0,24})\s*\|$"
 )
 _VERSION = re.compile(r"NVIDIA-SMI ([\d.]{3,20}).*?(?:Driver|KMD) Version: ?([\d.]{3,20})(?:.*?CUDA (?:UMD )?Version: ?([\d.]{2,10}|N/A))?")
+_CLOCK = re.compile(r"^(?:Timestamp\s{1,60}: )?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?: [A-Z]{2,5})? 20\d\d$")
 _QUERY = re.compile(
     r"^\s*(?:index|name|uuid|gpu_name|gpu_uuid|pid|pci\.bus_id|gpu_bus_id|timestamp|process_name|memory\.\w+|used_gpu_memory|driver_version|mig\.mode\.current)(?: \[\w+\])?\s*(?:,|$)"
 )
@@ -77,6 +78,7 @@ class _State:
     block: str = ""
     detailed: bool = False
     processes_seen: bool = False
+    read_at: Fact | None = None
 
     def card(self, index: int) -> _Card:
         return self.cards.setdefault(index, _Card()) if len(self.cards) < MAX_GPUS else _Card()
@@ -94,6 +96,8 @@ def read(data: bytes, source: str) -> Reading:
         if text.strip():
             _line(text, Place(source, number, shorten(text)), state)
     facts = _card_facts(state) + _process_facts(state) + state.facts
+    if facts and state.read_at is not None:
+        facts.append(state.read_at)
     if not facts:
         reason = "nothing in it is understood" if data.strip() else "empty"
         return Reading(gaps=(Gap(source, reason, "which cards there are, how full they are, and who uses them"),))
@@ -109,6 +113,10 @@ def _looked(state: _State) -> tuple[str, ...]:
 
 
 def _line(text: str, place: Place, state: _State) -> None:
+    clock = _CLOCK.match(text)
+    if clock:
+        state.read_at = state.read_at or Fact("gpus.read_at", clock[1], place)
+        return
     version = _VERSION.search(text)
     if version:
         state.once("gpus.driver_version", version[2], place)

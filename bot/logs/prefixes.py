@@ -92,7 +92,7 @@ _REPEATED = re.compile(r" {0,2}\[repeated \d{1,9}x across (?:cluster|all process
 _PARTS = re.compile(r"(?:^|_)TP(\d{1,4})(?:_|$)")
 
 
-def _seconds(text: str) -> float | None:
+def stamp_seconds(text: str) -> float | None:
     """Seconds since the start of the year of any time stamp above; leap days are ignored, since only differences within one log are used."""
     if text[:10].isdigit():
         return _since_new_year(float(text))
@@ -126,7 +126,7 @@ def _merge(prefix: Prefix, found: re.Match[str]) -> Prefix:
         process = "/".join(part for part in (process, parts["stage"]) if part)
     tensor = _PARTS.search(process.replace(" ", "_")) if parts.get("process") else None
     rank = parts.get("rank") or (tensor[1] if tensor else None)
-    time = _seconds(parts["time"]) if parts.get("time") else None
+    time = stamp_seconds(parts["time"]) if parts.get("time") else None
     return replace(
         prefix,
         process=process,
@@ -161,7 +161,7 @@ def _unjson(text: str, prefix: Prefix) -> tuple[Prefix, str] | None:
 def _stamp(value: object) -> float | None:
     if isinstance(value, str):
         found = re.match(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d{10,19}(?=$|\.)", value)
-        return _seconds(found[0]) if found else None
+        return stamp_seconds(found[0]) if found else None
     return _since_new_year(value) if isinstance(value, int | float) else None
 
 
