@@ -291,7 +291,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "kernel.pids_refused_here": ("bool", "that group is the incident's, or there is no pod to compare with"),
     "kernel.invalid_opcode": ("text", "a program met an instruction that the processor does not know"),
     "kernel.amd_fault": ("text", "a fault of an AMD card, in its driver's words"),
-    "kernel.hung_task": ("text", "a process hung"),
+    "kernel.hung_task": ("text", "a process that hung for minutes, or held a processor that long"),
     "kernel.nvswitch": ("text", "a fault of the NVLink switch"),
     # -- events (bot/diagnosis/host_events.py)
     "events.looked": ("bool", "events were read"),

@@ -56,7 +56,7 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
     ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
     ("memory_failure", re.compile(r"([Mm]emory failure: \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),
-    ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than")),
+    ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than|soft lockup - CPU#\d{1,5} stuck for \d{1,6}s! \[([^\]:]{1,64})")),
     ("pids_refused", re.compile(r"cgroup: fork rejected by pids controller in (\S{1,1000})")),
     ("amd_fault", re.compile(r"amdgpu.{0,80}(page fault \(src_id.{0,120}|ring \S{1,20} timeout.{0,60}|GPU reset begin.{0,40})")),
     ("sysrq", re.compile(r"sysrq: (?:SysRq : )?(.{1,60})", re.IGNORECASE)),

@@ -74,3 +74,26 @@ def test_probe_that_could_not_be_made_is_blamed_for_no_kill() -> None:
     found = diagnose({"events.json": events})
     assert found.cause == "unknown"
     assert "counts for nothing" in found.summary.en
+
+
+def test_stop_that_gunicorn_was_asked_for_is_a_stop() -> None:
+    log = "[2026-01-14 10:00:00 +0000] [1] [INFO] Handling signal: term\n[2026-01-14 10:00:00 +0000] [8] [INFO] Worker exiting (pid: 8)\n[2026-01-14 10:00:01 +0000] [1] [ERROR] Worker (pid:8) was sent SIGTERM!\n"
+    assert diagnose({"container.log": log}).cause == "normal_termination"
+    assert "SIGTERM" in diagnose({"container.log": "/entrypoint.sh: line 28:    12 Terminated              python3 serve.py\n"}).summary.en
+
+
+def test_disk_that_is_full_behind_a_full_object_store_is_given_room_first() -> None:
+    log = "ray.exceptions.OutOfDiskError: Local disk is full\nThe object cannot be created because the local object store is full and the local disk's utilization is over capacity (95% by default).\n"
+    assert diagnose({"container.log": log}).recommendations[0].id == "ephemeral_storage:raise"
+
+
+def test_reading_of_a_full_machine_is_told_and_nothing_is_laid_to_it() -> None:
+    free = "$ free -m\n               total        used        free      shared  buff/cache   available\nMem:           15843       15502         121          14         219         103\n"
+    found = diagnose({"node_readings.txt": free})
+    assert (found.cause, found.recommendations) == ("unknown", ())
+    assert "memory is taken" in found.summary.en
+
+
+def test_processor_that_was_held_is_told_of() -> None:
+    for line in ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python3:409]", "INFO: task python3:409 blocked for more than 122 seconds."):
+        assert "python3" in diagnose({"kernel.log": f"[  812.101] {line}\n"}).summary.en

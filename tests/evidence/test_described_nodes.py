@@ -40,3 +40,11 @@ def test_runtime_trouble_is_read_of_a_described_node_too() -> None:
 def test_several_nodes_tell_nothing_of_one(times: int) -> None:
     text = HEAD + (_node("Unknown", "NodeStatusUnknown", SILENT).removeprefix(HEAD)) * times
     assert not [fact for fact in read(text.encode(), "r").facts if fact.name.startswith("node.")]
+
+
+def test_list_of_one_node_tells_how_it_is() -> None:
+    head = "$ kubectl get nodes\nNAME    STATUS   ROLES    AGE   VERSION\n"
+    row = "gpu-{}   {}   <none>   41d   v1.29.1\n"
+    assert diagnose({"node_readings.txt": head + row.format(7, "NotReady")}).cause == "node_lost"
+    for other in (row.format(7, "Ready"), row.format(7, "NotReady") + row.format(8, "Ready")):
+        assert diagnose({"node_readings.txt": head + other}).cause != "node_lost"
