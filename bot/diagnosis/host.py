@@ -25,7 +25,7 @@ COMM = 15  # letters of a program's name that the kernel keeps
 
 # kinds of roots that only say that something ended or hangs, as it does when somebody ends it from outside
 _MERE_ENDS = frozenset(
-    {"exception", "process_died", "child_sigkill", "killed", "ray_gcs_lost", "ray_waits", "nccl_timeout", "nccl_peer_lost", "nccl_unclear", "nccl_port_error", "gunicorn_sigkill", "worker_timeout", "worker_failed", "abort", "bus_error"}
+    {"exception", "process_died", "child_sigkill", "killed", "ray_gcs_lost", "ray_waits", "ray_too_few_gpus", "nccl_timeout", "nccl_peer_lost", "nccl_unclear", "nccl_port_error", "gunicorn_sigkill", "worker_timeout", "worker_failed", "abort", "bus_error"}
 )
 
 

@@ -74,3 +74,43 @@ def test_ray_that_lost_a_machine_or_its_head_says_so(line: str) -> None:
 def test_interface_that_gloo_does_not_find_is_a_matter_of_the_network() -> None:
     line = "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth7"
     assert diagnose({"container.log": f"{line}\n"}).cause == "nccl_failure"
+
+
+IMPLICIT = "node:__internal_implicit_resource_shop:ranker"
+RAY_STATUS = """======== Autoscaler status: 2026-01-14 09:31:07.118204 ========
+Node status
+---------------------------------------------------------------
+Active:
+ 2 gpu_worker
+Pending:
+ (no pending nodes)
+
+Resources
+---------------------------------------------------------------
+Usage:
+ 3.0/24.0 CPU
+ 1.0/4.0 GPU
+
+Demands:
+ {{'GPU': 0.5, '{asked}': 0.5}}: 1+ pending tasks/actors
+"""
+
+
+@pytest.mark.parametrize(("asked", "advice"), [(IMPLICIT, "max_replicas_per_node"), ("node:10.0.0.9", "bring the node back")])
+def test_resource_that_ray_made_itself_is_told_from_a_node_that_is_away(asked: str, advice: str) -> None:
+    line = "WARNING 2026-01-14 09:31:07,133 controller 14 -- Deployment 'ranker' in application 'shop' has 1 replicas that have taken more than 30s to be scheduled."
+    found = diagnose({"container.log": f"{line}\n", "ray_status.txt": RAY_STATUS.format(asked=asked)})
+    assert (found.cause, asked in found.summary.en) == ("unschedulable", True)
+    first = found.recommendations[0]
+    assert first.id == "ray_resources:fix"
+    assert first.why is not None
+    assert advice in first.why.en
+    assert ("network:fix" in [one.id for one in found.recommendations]) is (asked != IMPLICIT)
+
+
+def test_engine_that_ray_built_on_a_node_without_cards_does_not_wait_for_them() -> None:
+    line = "ValueError: Current node has no GPU available. current_node_resource={'node:10.0.0.7': 1.0, 'CPU': 7.0}. vLLM engine cannot start without GPU."
+    found = diagnose({"container.log": f"{line}\n"})
+    assert found.cause == "unschedulable"
+    assert "waits" not in found.summary.en
+    assert "network:fix" not in [advice.id for advice in found.recommendations]
