@@ -171,7 +171,7 @@ def test_pod_that_is_not_ready_and_one_that_backs_off_are_told_so() -> None:
     ("reason", "message", "cause", "remedy"),
     [
         ("UnexpectedAdmissionError", "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected", "unschedulable", "scheduling:fix"),
-        ("UnexpectedAdmissionError", "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected", "gpu_fault", "drain_node"),
+        ("UnexpectedAdmissionError", "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected", "unschedulable", "scheduling:fix"),
         ("TopologyAffinityError", "Resources cannot be allocated with Topology locality", "unschedulable", "scheduling:fix"),
         ("OutOfcpu", "Node didn't have enough resource: cpu, requested: 4000, used: 63000, capacity: 64000", "unschedulable", "scheduling:fix"),
     ],
