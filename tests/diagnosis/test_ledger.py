@@ -272,6 +272,31 @@ def test_what_one_request_needs_is_told_by_the_concurrency_for_any_kind_of_model
     assert made(reading(**{**hybrid, "max_concurrency": 0.04}), engine=EngineFacts(version="0.28.0", named_hybrid=True)).needed_kv_bytes is None
 
 
+HINT = (
+    "Free memory on device (139.20/139.80 GiB) on startup. Desired GPU memory utilization is (0.9, 125.82 GiB). Actual usage is 74.28 GiB for weight, "
+    "15.58 GiB for peak activation, 1.38 GiB for non-torch memory, and 2.37 GiB for CUDAGraph memory. Current kv cache memory in use is 34.58 GiB."
+)
+
+
+def test_a_line_that_was_broken_between_its_clauses_is_read_all_the_same() -> None:
+    whole = ledger_of([HINT], EngineFacts(version="0.11.0"))
+    assert whole is not None
+    assert whole.residual_bytes is not None
+    assert abs(whole.residual_bytes) <= CLOSES
+    broken = HINT.replace(". ", ".\n").replace("for weight, ", "for weight,\nand ").split("\n")
+    assert len(broken) > 3
+    assert ledger_of(broken, EngineFacts(version="0.11.0")) == whole
+
+
+@pytest.mark.parametrize("at", range(20, len(HINT) - 1))
+def test_a_line_that_was_broken_anywhere_loses_numbers_and_makes_none_up(at: int) -> None:
+    whole, half = (ledger_of(lines, EngineFacts(version="0.11.0")) for lines in ([HINT], [HINT[:at], HINT[at:]]))
+    assert whole is not None
+    for name in ("total_bytes", "free_at_start_bytes", "requested_bytes", "weights_bytes", "activation_peak_bytes", "non_torch_bytes", "cudagraph_bytes", "available_kv_bytes"):
+        if half is not None and getattr(half, name) is not None and name not in half.derived:
+            assert getattr(half, name) == getattr(whole, name), name
+
+
 def test_large_blocks_leave_tokens_over_and_are_no_sign_of_a_fixed_part() -> None:
     refused = {"needed": 16.0, "available": 0.71, "max_model_len": 131_072}
     assert made(reading(**refused, estimated_max_len=5_632), engine=EngineFacts()).plain_attention is True
