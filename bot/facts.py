@@ -238,6 +238,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "container.liveness_failures": ("int", "failed probes in a row that end the container"),
     "container.others": ("int", "other containers of the pod"),
     # -- the kernel log (bot/evidence/kernel_log.py, bot/diagnosis/host_kernel.py)
+    "kernel.search_empty": ("bool", "somebody searched the kernel's log for kills, and the search printed nothing"),
     "kernel.looked": ("bool", "a kernel log was read"),
     "kernel.kills": ("int", "memory kills in it"),
     "kernel.kill_matches_container": ("bool", "one of them belongs to the incident"),

@@ -206,6 +206,7 @@ SAYS: dict[str, Text] = {
     "kernel.level": Text("The limit that was hit: {value}.", "触到的限制：{value}。"),
     "kernel.limit": Text("The limit that was hit: {value}.", "触到的限制：{value}。"),
     "kernel.limit_bytes": Text("The limit that was hit was {value}.", "触到的限制为 {value}。"),
+    "kernel.search_empty": Text("A search of the kernel's log for kills printed nothing.", "在内核日志中搜索杀死记录没有结果。"),
     "kernel.looked": Text("The kernel log was read.", "已读取内核日志。"),
     "kernel.beside_full_node": Text("One process holds most of the machine's memory, and it is not the one that was killed.", "一个进程占用了整机大部分内存，而被杀死的并不是它。"),
     "kernel.match": Text("The kernel's verdict, with the control group.", "内核的结论及控制组。"),

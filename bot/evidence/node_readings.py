@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from bot.evidence import described_nodes, inspect_text, kernel_log, looks, pasted_logs
+from bot.evidence import described_nodes, inspect_text, kernel_log, looks, pasted_logs, searches
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -56,7 +56,7 @@ def read(data: bytes, source: str) -> Reading:
             reader(section, emit)
         _listing(section, emit)
     _growing(sections(data), emit)
-    for fact in (*looks.facts(sections(data), source), *pasted_logs.facts(data, source)):
+    for fact in (*looks.facts(sections(data), source), *searches.facts(sections(data), source), *pasted_logs.facts(data, source)):
         found.setdefault(fact.name, fact)
     if not found:
         return Reading(gaps=(Gap(source, "nothing in it is understood", _WOULD_TELL),) if data.strip() else (Gap(source, "empty", _WOULD_TELL),))

@@ -24,25 +24,27 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`command` is "" for what stands before the first prompt; of `==> FILE <==` it is `cat FILE`."""
+    """`command` is "" for what stands before the first prompt; of `==> FILE <==` it is `cat FILE`. `prompt` is the line that names it."""
 
     command: str
     lines: tuple[Line, ...]
+    prompt: Line | None = None
 
 
 def sections(data: bytes) -> list[Section]:
     """The sections of a file, at most 4 MiB of it."""
     found: list[Section] = []
     command = ""
+    at: Line | None = None
     lines: list[Line] = []
     for number, raw in enumerate(data[:MAX_BYTES].split(b"\n")[:MAX_LINES], 1):
         text = raw[:MAX_LINE].decode("utf-8", errors="replace").rstrip("\r")
         prompt = _PROMPT.match(text)
         if prompt and not text.lstrip().startswith("# of "):
             if lines or command:
-                found.append(Section(command, tuple(lines)))
-            command, lines = prompt[1] or f"cat {prompt[2]}", []
+                found.append(Section(command, tuple(lines), at))
+            command, lines, at = prompt[1] or f"cat {prompt[2]}", [], Line(number, text)
         elif text.strip():
             lines.append(Line(number, text))
-    found.append(Section(command, tuple(lines)))
+    found.append(Section(command, tuple(lines), at))
     return found
