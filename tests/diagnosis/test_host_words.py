@@ -97,3 +97,9 @@ def test_reading_of_a_full_machine_is_told_and_nothing_is_laid_to_it() -> None:
 def test_processor_that_was_held_is_told_of() -> None:
     for line in ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python3:409]", "INFO: task python3:409 blocked for more than 122 seconds."):
         assert "python3" in diagnose({"kernel.log": f"[  812.101] {line}\n"}).summary.en
+
+
+def test_node_that_went_away_is_looked_after_where_only_its_event_is_there() -> None:
+    item = {"reason": "NodeNotReady", "type": "Normal", "message": "Node gpu-7 status is now: NodeNotReady", "lastTimestamp": "2026-01-14T10:02:11Z"}
+    found = diagnose({"events.json": {"kind": "EventList", "items": [{"involvedObject": {"kind": "Node", "name": "gpu-7"}, **item}]}})
+    assert (found.cause, [one.id for one in found.recommendations]) == ("node_lost", ["drain_node"])
