@@ -157,11 +157,12 @@ def set_bytes(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible 
     if wanted is None:
         return None
     if room is None and ledger.failed in SHORT:
+        open_end, begin = ("One", "") if now else ("Not computed: one", "不计算：")
         unknown = Text(
-            f"Not computed: one request needs {show(ledger.needed_kv_bytes or 0)}; whether the card has room for it is not in the log.",
-            f"不计算：一个请求需要 {show(ledger.needed_kv_bytes or 0)}；卡上是否放得下，日志里没有。",
+            f"{open_end} request needs {show(ledger.needed_kv_bytes or 0)}; whether the card has room for it is not in the log.",
+            f"{begin}一个请求需要 {show(ledger.needed_kv_bytes or 0)}；卡上是否放得下，日志里没有。",
         )
-        return Sized(BYTES, "set", unknown, now, None, cost=1)
+        return Sized(BYTES, "set", unknown, now, math.ceil(wanted / (64 * MIB)) * 64 * MIB if now else None, cost=1)
     if room is not None and wanted > room - margin:
         if ledger.needed_kv_bytes is not None and ledger.needed_kv_bytes > room - margin:
             return Impossible(BYTES, "set", Text(f"The card has room for {show(room)} of cache; {show(ledger.needed_kv_bytes)} are needed.", f"卡上只放得下 {show(room)} 缓存，而需要 {show(ledger.needed_kv_bytes)}。"))

@@ -7,7 +7,8 @@ from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.sizing import Impossible, Sized, size_for
 from bot.diagnosis.sizing_whatif import what_if
 from bot.model import Ledger
-from bot.units import gib
+from bot.units import GIB, MIB, gib
+from tests.diagnosis.bundles import diagnose
 from tests.diagnosis.real_ledgers import ledger_of
 
 
@@ -75,3 +76,39 @@ def test_an_fp8_cache_is_ruled_out_where_not_even_half_the_need_fits_whatever_th
     assert isinstance(found, Sized) is helps
     if isinstance(found, Impossible):
         assert "12 GiB at best" in found.why.en
+
+
+def test_a_fixed_cache_below_the_need_goes_up_to_it_in_whole_steps_and_says_what_is_not_known() -> None:
+    refused = Ledger(max_model_len=262_144, needed_kv_bytes=gib(2.52), available_kv_bytes=gib(2.0), estimated_max_len=165_888, failed=NEEDED_OVER_AVAILABLE)
+    found = size_for("kv_cache_memory_bytes", "set", refused, EngineFacts(version="0.29.0", kv_cache_memory_bytes=2 * GIB))
+    assert isinstance(found, Sized)
+    assert isinstance(found.to_value, int)
+    assert gib(2.52) < found.to_value < gib(2.8)
+    assert found.to_value % (64 * MIB) == 0
+    assert "whether the card has room" in found.effect.en
+    assert "Not computed" not in found.effect.en
+    free = size_for("kv_cache_memory_bytes", "set", refused, EngineFacts(version="0.29.0"))
+    assert isinstance(free, Sized)
+    assert free.to_value is None
+
+
+def refusal(needed: float, left: float, length: int, longest: int) -> str:
+    return (
+        f"ValueError: To serve at least one request with the model's max seq len ({length}), ({needed} GiB KV cache is needed, which is larger than the available KV cache memory "
+        f"({left} GiB). Based on the available memory, the estimated maximum model length is {longest}. Try increasing `gpu_memory_utilization` or decreasing `max_model_len`.\n"
+    )
+
+
+def test_a_cache_that_was_fixed_too_small_is_offered_to_be_larger_and_no_share_of_the_card() -> None:
+    found = diagnose({"container.log": refusal(2.52, 2.0, 262_144, 165_888), "args.txt": "vllm serve m --kv-cache-memory-bytes 2147483648 --max-model-len 262144\n"})
+    offered = [(each.remedy, each.to_value) for each in found.recommendations]
+    assert offered[0] == ("max_model_len", 164_864)
+    assert offered[1][0] == "kv_cache_memory_bytes"
+    assert "gpu_memory_utilization" not in dict(offered)
+
+
+def test_a_short_context_of_a_plain_model_is_still_the_first_thing_to_set() -> None:
+    plain = diagnose({"container.log": refusal(16.0, 0.71, 131_072, 5_632)}).recommendations[0]
+    assert (plain.remedy, plain.to_value) == ("max_model_len", 5_376)
+    fixed_part = diagnose({"container.log": refusal(16.0, 3.0, 131_072, 848)}).recommendations[0]
+    assert fixed_part.remedy == "gpu_memory_utilization"
