@@ -14,6 +14,15 @@ _LEFT = "available_kv_bytes > 0"
 _NEED = "needed_kv_bytes <= available_kv_bytes"
 _GRAPHS = "requested_bytes + graphs beyond the budget <= free_at_start_bytes"
 _FIXED = "what is not cache + available_kv_bytes <= free_at_start_bytes"
+_WORDS = {
+    _ROOM: Text("The budget fits what was free at the start", "预算不超过启动时的空闲显存"),
+    _CARD: Text("The budget fits the card", "预算不超过显卡大小"),
+    _SIBLINGS: Text("The budgets of all engines on the card fit it", "同一张卡上所有引擎的预算合计不超过显卡大小"),
+    _LEFT: Text("Something is left for the cache", "给 KV 缓存留下了空间"),
+    _NEED: Text("One request of max_model_len fits the cache", "缓存放得下一个 max_model_len 长度的请求"),
+    _GRAPHS: Text("Graphs, which come on top of the budget, fit beside it", "预算之外的 graph 也放得下"),
+    _FIXED: Text("The fixed cache fits beside everything else", "固定大小的缓存与其余部分一起放得下"),
+}
 AS_FAILED: dict[str | None, str] = {
     _ROOM: "requested_bytes > free_at_start_bytes",
     _CARD: "requested_bytes > total_bytes",
@@ -82,9 +91,9 @@ def _not_cache(ledger: Ledger, engine: EngineFacts) -> int | None:
 
 def margin_notes(checks: tuple[Check, ...], engine: EngineFacts) -> list[Text]:
     notes = [
-        Text(f"{check.name}: holds with {show(check.slack)} to spare.", f"{check.name}：成立，余 {show(check.slack)}。")
+        Text(f"{_WORDS[check.name].en}: holds with {show(check.slack)} to spare.", f"{_WORDS[check.name].zh}：成立，余 {show(check.slack)}。")
         if check.holds
-        else Text(f"{check.name}: does not hold, {show(-check.slack)} short.", f"{check.name}：不成立，差 {show(-check.slack)}。")
+        else Text(f"{_WORDS[check.name].en}: does not hold, {show(-check.slack)} short.", f"{_WORDS[check.name].zh}：不成立，差 {show(-check.slack)}。")
         for check in checks
     ]
     noise = UNIFIED_MARGIN if engine.unified_memory else MARGIN

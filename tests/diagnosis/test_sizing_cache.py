@@ -112,3 +112,15 @@ def test_a_short_context_of_a_plain_model_is_still_the_first_thing_to_set() -> N
     assert (plain.remedy, plain.to_value) == ("max_model_len", 5_376)
     fixed_part = diagnose({"container.log": refusal(16.0, 3.0, 131_072, 848)}).recommendations[0]
     assert fixed_part.remedy == "gpu_memory_utilization"
+
+
+def test_the_checks_of_an_answer_are_said_in_words_in_both_languages() -> None:
+    started = Ledger(
+        total_bytes=80 * GIB, free_at_start_bytes=79 * GIB, utilization=0.9, requested_bytes=72 * GIB, available_kv_bytes=20 * GIB, needed_kv_bytes=6 * GIB,
+        cudagraph_bytes=GIB, max_model_len=8192, estimate_in_sum=False,
+    )  # fmt: skip
+    notes = what_if(started, EngineFacts(version="0.11.0"), {"gpu_memory_utilization": 0.7}).notes
+    assert len(notes) == 3
+    for note in notes:
+        assert "_bytes" not in note.en + note.zh
+    assert "does not hold, 2 GiB short" in notes[1].en
