@@ -114,3 +114,11 @@ def test_engine_that_ray_built_on_a_node_without_cards_does_not_wait_for_them() 
     assert found.cause == "unschedulable"
     assert "waits" not in found.summary.en
     assert "network:fix" not in [advice.id for advice in found.recommendations]
+
+
+@pytest.mark.parametrize(("before", "loads"), [("", False), ("INFO 01-14 09:31:07 [gpu_model_runner.py:5100] Starting to load model /models/m...\n", True)])
+def test_way_of_loading_is_no_matter_for_a_driver_that_loaded_no_model(before: str, loads: bool) -> None:
+    line = "com.databricks.backend.common.rpc.DriverStoppedException: Driver down cause: driver state change (exit code: 137)"
+    found = diagnose({"container.log": f"{before}{line}\n"})
+    assert (found.cause, found.certainty) == ("node_out_of_memory", Certainty.POSSIBLE)
+    assert ("load_format:change" in [advice.id for advice in found.recommendations]) is loads
