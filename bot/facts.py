@@ -280,6 +280,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "cgroup.pids_limit_none": ("bool", "their number has no limit here"),
     "cgroup.pids_hits": ("int", "how often the limit of processes was hit"),
     "kernel.segfault_in": ("text", "the library or program whose code crashed"),
+    "kernel.oom_reaped": ("text", "a process whose memory the kernel took back after it had killed it for memory"),
     "kernel.oom_invoked": ("text", "the process whose request for memory called the kernel's OOM killer"),
     "kernel.segfault": ("text", "a process crashed"),
     "kernel.largest": ("text", "the largest process of the kill's task table"),

@@ -240,6 +240,7 @@ SAYS: dict[str, Text] = {
     "node.ready": Text("The node is ready.", "节点就绪。"),
     "node.ready=no": Text("The node is not ready.", "节点未就绪。"),
     "node.unit_oom_kill": Text("systemd says that a process of the unit was killed for memory.", "systemd 报告该单元有进程因内存被终止。"),
+    "kernel.oom_reaped": Text("The kernel took back the memory of {value}, which it had killed for memory.", "内核收回了因内存被终止的 {value} 的内存。"),
     "kernel.oom_invoked": Text("The kernel's OOM killer was called by a request of {value}.", "{value} 的内存申请触发了内核的 OOM killer。"),
     "kernel.unit_oom_kill": Text("systemd says that a process of {value} was killed for memory.", "systemd 报告 {value} 有进程因内存被终止。"),
     "listing.pod_status": Text("A list of pods shows it as {value}.", "Pod 列表中显示为 {value}。"),

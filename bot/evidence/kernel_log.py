@@ -44,6 +44,7 @@ _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr",
 
 _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("oom_invoked", re.compile(r"(\S.{0,62}?) invoked oom-killer: ")),  # the head of a report, the rest of which may be missing
+    ("oom_reaped", re.compile(r"oom_reaper: reaped process \d{1,10} \((.{1,64}?)\)")),  # the end of one
     ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap (?!invalid opcode|divide error))")),
     ("invalid_opcode", re.compile(r"traps: (\S{1,64}?)\[\d+\] trap invalid opcode")),
     ("segfault_in", re.compile(r"(?:segfault at|general protection|trap \w).{0,200}? in ([\w.+-]{1,80})\[")),
@@ -64,7 +65,7 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
 
 
 _WORDS = {  # one of them stands in what these patterns find; a hostile line is long, and each pattern would walk over all of it
-    "oom_invoked": ("invoked oom-killer",), "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "invalid_opcode": ("trap invalid",), "amd_fault": ("amdgpu",), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
+    "oom_invoked": ("invoked oom-killer",), "oom_reaped": ("oom_reaper",), "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "invalid_opcode": ("trap invalid",), "amd_fault": ("amdgpu",), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
 }  # fmt: skip
 
 

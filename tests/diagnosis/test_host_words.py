@@ -103,3 +103,22 @@ def test_node_that_went_away_is_looked_after_where_only_its_event_is_there() -> 
     item = {"reason": "NodeNotReady", "type": "Normal", "message": "Node gpu-7 status is now: NodeNotReady", "lastTimestamp": "2026-01-14T10:02:11Z"}
     found = diagnose({"events.json": {"kind": "EventList", "items": [{"involvedObject": {"kind": "Node", "name": "gpu-7"}, **item}]}})
     assert (found.cause, [one.id for one in found.recommendations]) == ("node_lost", ["drain_node"])
+
+
+def test_crash_behind_a_refused_thread_is_the_refusals() -> None:
+    log = "OpenBLAS blas_thread_init: pthread_create failed for thread 7 of 96: Resource temporarily unavailable\nSegmentation fault (core dumped)\n"
+    assert diagnose({"container.log": log}).cause == "application_error"
+
+
+def test_launchers_word_of_a_childs_own_code_is_read() -> None:
+    line = "E0114 09:10:42.194000 84 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 2 (pid: 85) of binary: /usr/bin/python3\n"
+    assert "code 1" in diagnose({"container.log": line}).summary.en
+
+
+def test_tail_of_an_oom_report_and_a_bare_stop_are_told_without_a_verdict() -> None:
+    reaped = diagnose({"kernel.log": "[  812.101] oom_reaper: reaped process 409 (python3), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB\n"})
+    item = {"reason": "Killing", "type": "Normal", "message": "Stopping container server", "lastTimestamp": "2026-01-14T10:02:11Z"}
+    stopped = diagnose({"events.json": {"kind": "EventList", "items": [{"involvedObject": {"kind": "Pod", "name": "chat-0"}, **item}]}})
+    assert (reaped.cause, stopped.cause) == ("unknown", "unknown")
+    assert "python3" in reaped.summary.en
+    assert "told to stop" in stopped.summary.en
