@@ -224,6 +224,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "container.gpus": ("int", "accelerators that the container asks for"),
     "container.gpu_resource": ("text", "accelerators are asked for as"),
     "container.shell": ("text", "the first process is a shell: exec (hands on signals), no-exec (keeps them)"),
+    "container.waits_only": ("bool", "its program does nothing but wait (sleep, tail -f /dev/null)"),
     "container.shm_volume": ("text", "volume at /dev/shm: memory, other, default (64 MiB), node (the node's own)"),
     "container.shm_limit_bytes": ("int", "size of the memory volume at /dev/shm"),
     "container.prestop_s": ("int", "seconds that its preStop hook sleeps"),

@@ -29,7 +29,7 @@ HELPER_NEEDS = GIB // 2  # a helper of the runtime counts to the container's lim
 _GROUPS = ("container.",)
 _SAME_NAME = (
     "name", "exit_code", "signal", "reason", "message", "memory_limit", "memory_request", "cpu_limit", "cpu_request", "gpus", "restarts", "lifetime_s", "state", "ready",
-    "waiting_reason", "waiting_message", "shm_volume", "shm_limit", "shell", "looks", "end", "kind", "finished_at", "started_at", "image", "started", "gpu_resource", "prestop_s",
+    "waiting_reason", "waiting_message", "shm_volume", "shm_limit", "shell", "waits_only", "looks", "end", "kind", "finished_at", "started_at", "image", "started", "gpu_resource", "prestop_s",
 )  # fmt: skip
 _SIZES = {"memory_limit": "memory_limit_bytes", "memory_request": "memory_request_bytes", "shm_limit": "shm_limit_bytes"}
 _PROBES = tuple(f"{probe}_{what}" for probe in ("startup", "liveness") for what in ("probe", "timeout_s", "budget_s", "failures", "period_s", "port"))

@@ -204,7 +204,7 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
         if slept is not None:
             found.append(Fact("termination.prestop_takes_grace", slept >= given - NEAR, _place(facts, "container.prestop_s")))
     if text(facts, "container.role"):
-        helper = text(facts, "container.role") == "sidecar" and text(facts, "container.looks") == "plain"
+        helper = facts.get("container.waits_only") is True or (text(facts, "container.role") == "sidecar" and text(facts, "container.looks") == "plain")
         found.append(Fact("termination.of_helper", helper, _place(facts, "container.name")))
     stop = next((event for event in events if event.text("kind") == "stopping" and _of_container(event, facts)), None)
     probe = next((event for event in events if event.text("kind") == "probe-kill" and _of_container(event, facts)), None)

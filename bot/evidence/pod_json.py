@@ -28,6 +28,7 @@ _SIDECAR = re.compile(
     re.IGNORECASE,
 )
 _GPU = re.compile(r"(?:^|[./])(?:gpu(?:\.shared)?|mig-[0-9a-z.]+|ATOM|npu|hpu|gaudi|neuron|neuroncore|xpu|i915|Ascend\w*)$", re.IGNORECASE)
+_WAITS = re.compile(r"^(?:\S*/?(?:ba|da)?sh\s+-\w*c\s+)?(?:exec\s+)?(?:\S*/)?(?:sleep\s+(?:\d{1,15}\w?|infinity)|tail\s+-[fF]\s+/dev/null|pause)\s*$")  # it answers nobody
 _LIGHT = re.compile(r"router|gateway|proxy|litellm|nginx|haproxy|redis|ray-head|\bhead\b|controller|operator|scheduler|dashboard|frontend", re.IGNORECASE)
 _DRIVER = re.compile(r"device-plugin|dcgm|gpu-operator|nvidia-driver", re.IGNORECASE)
 
@@ -256,6 +257,7 @@ def _looks(kind: str, spec: Node, status: Node, add: _Add) -> None:
     env = tuple(f"{pair.text('name')}={pair.text('value')}"[:400] for pair in spec.each("env") if pair.text("name"))
     add("env", env[:100] or None, spec.at("env"))
     add("shell", _shell(spec, words), spec.at("command") or spec.at("args"))
+    add("waits_only", True if _WAITS.search(words) else None, spec.at("command") or spec.at("args"))
 
 
 def _shell(spec: Node, words: str) -> str:

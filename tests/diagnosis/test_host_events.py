@@ -64,6 +64,18 @@ def test_end_of_the_grace_period_is_seen_from_the_deletion_without_events() -> N
     assert (facts.get("termination.at_grace_end"), facts.get("termination.by")) == (True, "delete")
 
 
+@pytest.mark.parametrize(
+    ("command", "waits"),
+    [
+        (["sleep", "infinity"], True), (["/bin/bash", "-c", "sleep 200000"], True), (["tail", "-f", "/dev/null"], True), (["sh", "-c", "sleep 5 && vllm serve /m"], False),
+        (["vllm", "serve", "/models/sleep"], False),
+    ],
+)  # fmt: skip
+def test_program_that_only_waits_is_no_server_that_needs_more_time(command: list[str], waits: bool) -> None:
+    facts = derived(pod([container(command=command)], [status(last=terminated(137))], metadata={"deletionTimestamp": "2026-01-14T09:31:07Z"}))
+    assert (facts.get("container.waits_only") is True, facts.get("termination.of_helper")) == (waits, waits)
+
+
 def test_drain_is_named_by_the_condition() -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
     assert derived(pod(status={"conditions": [condition]})).get("termination.by") == "drain"
