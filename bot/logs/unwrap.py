@@ -29,6 +29,13 @@ _OWN = re.compile(
     rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|(?:[a-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt)\b|[\w.-]{1,60} +\| |\{\"|\| |\+[-=])"
 )
 
+_HANGING = re.compile(rb"^ {2,8}(?=[^ ~^])")  # one blank may be the one between two words, where a terminal broke
+# A line under which broken ones may hang by an indent: what a logger or an exception printed, and no frame of a stack.
+_HOLDS = re.compile(
+    rb"^(?!.*(?:File \"|Traceback ))(?:\(\w[\w.+:-]{0,60}(?: rank=\d+)?,? ?(?:pid|ip)=|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|"
+    rb"(?:[a-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception)\b:|\d{4}-\d\d-\d\d)"
+)
+
 
 def joined(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
     """The text with its broken lines joined, and for each of its lines the number of the first line that it was made of (from 1). None where
@@ -41,12 +48,15 @@ def joined(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
         widest, least = _edge(lines), 1
     if len(data) > MOST or widest < NARROWEST or b"\x1b" in data:
         return None
+    hung = () if least == 1 else _hanging(lines)
+    for number in hung:
+        lines[number] = lines[number].lstrip(b" ")
     goes_on = [number for number, line in enumerate(lines) if number and _goes_on(lines[number - 1], line, least * widest)]
     if least == 1:
         goes_on = [number for number in goes_on if len(lines[number - 1]) == widest]
     if not goes_on:
         return None
-    hard = all(len(lines[number - 1]) == widest for number in goes_on)  # a terminal breaks at its edge, a mail between words
+    hard = not hung and all(len(lines[number - 1]) == widest for number in goes_on)  # a terminal breaks at its edge, a mail between words
     parts: list[list[bytes]] = []
     firsts: list[int] = []
     broken = set(goes_on)
@@ -64,6 +74,18 @@ def _edge(lines: list[bytes]) -> int:
     lengths = Counter(len(before) for before, line in pairwise(lines) if len(before) <= WIDEST and _goes_on(before, line, NARROWEST))
     edge, count = max(lengths.items(), key=lambda pair: (pair[1], pair[0]), default=(0, 0))
     return edge if count >= 2 else 0
+
+
+def _hanging(lines: list[bytes]) -> tuple[int, ...]:
+    """Numbers of the lines that stand, a little to the right, under the line that they belong to."""
+    found: list[int] = []
+    holds = False
+    for number, line in enumerate(lines):
+        if holds and _HANGING.match(line) and not _OWN.match(line.lstrip(b" ")):
+            found.append(number)
+        else:
+            holds = bool(_HOLDS.match(line))
+    return tuple(found)
 
 
 def _goes_on(before: bytes, line: bytes, least: float) -> bool:
@@ -111,7 +133,12 @@ def _at(event: Event, firsts: tuple[int, ...], lines: list[bytes]) -> Event:
 
 def _says_more(whole: Incident, found: Incident) -> bool:
     if whole.root is None:
-        return False
+        return found.root is None and _tells(whole) > _tells(found) and {event.id for event in whole.events} >= {event.id for event in found.events}
     if found.root is None or whole.root.message.tier < found.root.message.tier:
         return True
     return whole.root.id == found.root.id and len(whole.root.fields) > len(found.root.fields)
+
+
+def _tells(incident: Incident) -> int:
+    """How much was read: fields of all messages."""
+    return sum(len(event.fields) for event in incident.events)

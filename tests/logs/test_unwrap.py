@@ -83,3 +83,35 @@ def test_what_stands_whole_counts_before_what_is_joined() -> None:
     )
     assert found.phase is not None
     assert found.phase.value == "weights"
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 132])
+@pytest.mark.parametrize("indent", ["  ", "    ", "        "])
+@pytest.mark.parametrize(("text", "cause"), [(REFUSAL, "free_memory_below_request"), (LOAD, "weights_too_large")])
+def test_a_message_whose_broken_lines_hang_by_an_indent_is_understood(text: str, cause: str, indent: str, width: int) -> None:
+    before = "(EngineCore_DP0 pid=77) INFO 02-03 10:10:01 [gpu_worker.py:298] Loading weights took 3.2 seconds\n"
+    assert diagnose({"container.log": before + "\n".join(textwrap.wrap(text, width, subsequent_indent=indent)) + "\n"}).cause == cause
+
+
+def test_frames_of_a_stack_do_not_hang_under_what_was_logged_before_them() -> None:
+    text = (
+        b"ERROR 02-03 10:10:10 [core.py:1] Traceback (most recent call last):\n"
+        b'  File "/opt/vllm/engine.py", line 3, in step that is long enough too\n'
+        b"    value = step(that, is, long, enough, to, be, taken, for, a, part)\n"
+        b"           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+    )
+    assert joined(text) is None
+
+
+def test_the_ledger_of_a_healthy_start_is_read_from_broken_lines_too() -> None:
+    lines = [
+        "(EngineCore pid=81) INFO 04-19 10:50:03 [gpu_model_runner.py:4820] Model loading took 9.4 GiB memory and 141.5 seconds",
+        "(EngineCore pid=81) INFO 04-19 10:50:43 [gpu_worker.py:436] Available KV cache memory: 9.1 GiB",
+        "(EngineCore pid=81) INFO 04-19 10:50:43 [kv_cache_utils.py:1319] GPU KV cache size: 49,696 tokens",
+        "(EngineCore pid=81) INFO 04-19 10:50:43 [kv_cache_utils.py:1324] Maximum concurrency for 4,096 tokens per request: 12.13x",
+    ]
+    whole = diagnose({"container.log": "\n".join(lines) + "\n"}).ledger
+    assert whole is not None
+    broken_lines = [part for line in lines for part in textwrap.wrap(line, 72, subsequent_indent="  ")]
+    assert len(broken_lines) > len(lines)
+    assert diagnose({"container.log": "\n".join(broken_lines) + "\n"}).ledger == whole
