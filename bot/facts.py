@@ -456,6 +456,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "named.most_card_bytes": ("int", "the largest card by the names"),
     "named.hybrid": ("bool", "by the model's name not every layer keeps the whole context"),
     "named.plain": ("bool", "by the model's name every layer keeps the whole context"),
+    "named.latent": ("bool", "by the model's name the cache holds compressed keys, which every rank keeps whole"),
     "named.multimodal": ("bool", "by its name the model takes images, video or sound"),
     "named.experts": ("bool", "by its name the model has experts"),
 }

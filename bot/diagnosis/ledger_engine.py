@@ -47,6 +47,7 @@ class EngineFacts:
     v1: bool | None = None  # the V1 engine, by what it printed
     named_hybrid: bool = False  # by the model's name not every layer keeps the whole context
     named_plain: bool = False  # by the model's name every layer does
+    named_latent: bool = False  # by the model's name the cache holds compressed keys, which every rank keeps whole
     card: str = ""  # name of the cards, where all are of one kind
     card_bytes: int | None = None  # by the cards' name, where all are of one kind and none is a slice
     listed_total_bytes: int | None = None  # as nvidia-smi lists the smallest card: 0.4 to 0.8 GiB more than a server sees
@@ -129,6 +130,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         v1=_flag(facts, "engine.is_v1"),
         named_hybrid=_flag(facts, "named.hybrid") is True,
         named_plain=_flag(facts, "named.plain") is True,
+        named_latent=_flag(facts, "named.latent") is True,
         card=_card(facts),
         card_bytes=_positive(facts, "named.card_bytes") if _card(facts) else None,
         listed_total_bytes=_positive(facts, "gpus.least_total_bytes"),

@@ -21,6 +21,7 @@ class Names:
 
     hybrid: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
+    latent: tuple[str, ...] = ()
     multimodal: tuple[str, ...] = ()
     experts: tuple[str, ...] = ()
     unified: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ def facts_of(facts: Facts, names: Names) -> list[Fact]:
     for key in ("engine.model", "args.model"):
         told = facts.fact(key)
         if told is not None and isinstance(told.value, str):
-            found += [Fact(f"named.{what}", True, told.place) for what in ("hybrid", "plain", "multimodal", "experts") if names.tells(what, told.value)]
+            found += [Fact(f"named.{what}", True, told.place) for what in ("hybrid", "plain", "latent", "multimodal", "experts") if names.tells(what, told.value)]
     cards = facts.fact("gpus.names") or facts.fact("vllm.unequal_devices.devices")
     if cards is None:
         return found + _by_size(facts, names)

@@ -252,10 +252,17 @@ def _tensor_parallel(state: _State, value: KnobValue) -> _State:
     if ledger.non_torch_bytes is not None and old == 1 and size > 1:
         changed = replace(changed, non_torch_bytes=ledger.non_torch_bytes + NCCL_BUFFERS)
     if ledger.needed_kv_bytes is not None:
-        changed = replace(changed, needed_kv_bytes=round(ledger.needed_kv_bytes * share), max_concurrency=None, kv_tokens=None)
+        kept = 1 if state.engine.named_latent else share
+        changed = replace(changed, needed_kv_bytes=round(ledger.needed_kv_bytes * kept), max_concurrency=None, kv_tokens=None)
     if ledger.available_kv_bytes is not None:
         changed = _with_cache(replace(state, ledger=replace(changed, kv_tokens=None, max_concurrency=None)), ledger.available_kv_bytes + freed)
-    return replace(state, ledger=changed, engine=replace(state.engine, tensor_parallel_size=size)).noting(
+    split = replace(state, ledger=changed, engine=replace(state.engine, tensor_parallel_size=size))
+    if state.engine.named_latent:
+        return split.noting(
+            f"Weights divide by {size / old:g} a rank; this model's cache is compressed, and every rank keeps all of it; activations do not divide; NCCL takes 0.4 to 1.8 GiB more.",
+            f"每个 rank 的权重除以 {size / old:g}；该模型的缓存是压缩的，每个 rank 都保留全部；激活不变；NCCL 还要多占 0.4 到 1.8 GiB。",
+        )
+    return split.noting(
         f"Weights and the cache of a token divide by {size / old:g} a rank if the heads do ({size} must divide them; key-value heads below it are copied), activations do not; "
         "NCCL takes 0.4 to 1.8 GiB more.",
         f"若注意力头数能整除 {size}，每个 rank 的权重和每 token 缓存除以 {size / old:g}，激活不变；NCCL 还要多占 0.4 到 1.8 GiB。",

@@ -222,7 +222,7 @@ def check_signature(document: object) -> Mistakes:
     return mistakes
 
 
-NAME_LISTS = ("hybrid", "plain", "multimodal", "experts", "unified", "unified_sizes")
+NAME_LISTS = ("hybrid", "plain", "latent", "multimodal", "experts", "unified", "unified_sizes")
 
 
 def check_names(document: object) -> Mistakes:

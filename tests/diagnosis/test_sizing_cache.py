@@ -124,3 +124,13 @@ def test_the_checks_of_an_answer_are_said_in_words_in_both_languages() -> None:
     for note in notes:
         assert "_bytes" not in note.en + note.zh
     assert "does not hold, 2 GiB short" in notes[1].en
+
+
+def test_compressed_keys_do_not_divide_by_the_ranks_as_heads_do() -> None:
+    started = Ledger(weights_bytes=gib(30.0), available_kv_bytes=gib(40.0), needed_kv_bytes=gib(5.0), kv_tokens=1_310_720, max_model_len=163_840, max_concurrency=8.0, plain_attention=True)
+    heads = what_if(started, EngineFacts(version="0.13.0"), {"tensor_parallel_size": 2}).after
+    compressed = what_if(started, EngineFacts(version="0.13.0", named_latent=True), {"tensor_parallel_size": 2}).after
+    assert (heads.needed_kv_bytes, compressed.needed_kv_bytes) == (gib(2.5), gib(5.0))
+    assert heads.kv_tokens is not None
+    assert compressed.kv_tokens is not None
+    assert abs(heads.kv_tokens - 2 * compressed.kv_tokens) <= 32
