@@ -21,6 +21,7 @@ _HIGHEST = 0.97  # utilisation above it leaves nothing for peaks
 _SMALLEST_CACHE = GIB // 2
 _HOST_CACHE = ("vllm.host_cache_default", "vllm.host_below_request", "vllm.context_exceeds_blocks.host", "env.VLLM_CPU_KVCACHE_SPACE")
 _NEARLY_NOTHING = 0.06  # of a machine whose memory is the card's too
+_UNCHECKED = 2  # releases up to 0.2 start with a cache below one request, and print no version
 _MOST = 0.5  # of the budget: a peak above it is what leaves nothing
 _FIRST_ENGINE = frozenset({"VllmWorkerProcess", "RayWorkerVllm", "RayWorker"})  # names that only V0 gives its processes
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
@@ -269,6 +270,8 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
     if ledger.kv_tokens and ledger.max_model_len and derived.has("vllm.ledger.blocks"):
         derived.add("budget.cache_tokens", ledger.kv_tokens, "vllm.ledger.blocks")
         derived.add("budget.cache_tokens_missing", max(0, ledger.max_model_len - ledger.kv_tokens), "vllm.ledger.blocks")
+        unchecked = (derived.number("engine.version_minor") or 0) <= _UNCHECKED
+        derived.add("budget.unchecked_length", unchecked and ledger.kv_tokens < ledger.max_model_len, "vllm.ledger.blocks")
     reached = available is not None and total is not None and utilization is not None and available + (_HIGHEST - utilization) * total > _SMALLEST_CACHE
     derived.add("budget.raise_reaches", reached, "vllm.ledger.available")
     if asked is None and total and utilization:

@@ -213,6 +213,9 @@ def _node(facts: Facts) -> list[Fact]:
     found = []
     if total and available is not None:
         found.append(_fact(facts, "node.available_share", round(available / total, 3), "node.memory_available_bytes", "node.memory_total_bytes"))
+    wanted, cached = number(facts, "failure.host_wanted_bytes"), number(facts, "node.memory_cache_bytes")
+    if wanted is not None and available is not None and cached is not None:
+        found.append(_fact(facts, "node.covers_refused", wanted <= available and cached >= available / 2, "node.memory_available_bytes"))
     lost = number(facts, "node.ownerless_shm_bytes")
     if total and lost is not None:
         found.append(_fact(facts, "node.ownerless_shm_share", round(lost / total, 3), "node.ownerless_shm_bytes"))

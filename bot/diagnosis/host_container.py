@@ -59,6 +59,7 @@ def derive(facts: Facts) -> Facts:
     said = _no_room_to_start(chosen)
     add("start_oom", said is not None or None, said or "name")
     add("others", len(containers) - 1, "name")
+    add("after_work_s", _after_work(chosen, containers), "finished_at", "exit_code")
     since, now = chosen.number("running_since"), _now(facts)
     if since is not None and now is not None and "exit_code" in chosen:
         quiet = int(max(0, now - since))
@@ -69,6 +70,16 @@ def derive(facts: Facts) -> Facts:
         add("limit_over_request", round(limit / request, 2) if request else None, "memory_limit")
         add("large_for_its_kind", _light(chosen, facts) and limit >= LIGHT_NEEDS, "memory_limit")
     return facts.with_facts(found, _GROUPS if "pod." in facts.looked else ())
+
+
+def _after_work(chosen: Record, containers: list[Record]) -> int | None:
+    """Seconds from the end of the pod's work to the end of this helper; None unless all others of the pod had ended well before it ended."""
+    others = [other for other in containers if other is not chosen and other.text("kind") == "main"]
+    ends = [other.number("finished_at") for other in others if other.text("state") == "terminated" and other.number("exit_code") == 0]
+    finished, last = chosen.number("finished_at"), max((end for end in ends if end is not None), default=None)
+    if not others or len(ends) < len(others) or finished is None or last is None or finished < last:
+        return None
+    return int(finished - last)
 
 
 def _no_room_to_start(chosen: Record) -> str | None:

@@ -80,6 +80,8 @@ def _failure(incident: Incident, root: Event) -> list[Fact]:
     facts = [Fact(f"failure.{name}", value, root.place) for name, value in values.items() if value is not None]
     if "detail" in root.fields:
         facts.append(Fact("failure.detail", root.fields["detail"], root.place))
+    if root.message.kind == "host_alloc" and isinstance(root.fields.get("wanted"), int):
+        facts.append(Fact("failure.host_wanted_bytes", root.fields["wanted"], root.place))
     if "name" in root.fields and root.message.kind == "exception":
         facts.append(Fact("failure.exception", root.fields["name"], root.place))
     if root.message.kind == "device_oom":

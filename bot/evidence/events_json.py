@@ -17,7 +17,9 @@ MAX_EVENTS = 200
 
 _PROBE = re.compile(r"(Startup|Liveness|Readiness) probe failed", re.IGNORECASE)
 _PROBE_ERRORED = re.compile(r"(?:Startup|Liveness|Readiness) probe errored", re.IGNORECASE)
-_PROBE_KILL = re.compile(r"failed (startup|liveness) probe, will be restarted", re.IGNORECASE)
+_PROBE_KILL = re.compile(  # the last two are of kubelets before 1.14: only a liveness probe ended a container then
+    r"failed (startup|liveness) probe, will be restarted|failed (liveness) probe\.\. Container will be killed|is un(healthy), it will be killed and re-?created", re.IGNORECASE
+)
 _CONTAINER = re.compile(r"\{([^{}]{1,253})\}")
 _VICTIM = re.compile(r"(?:Killed process \d{1,9}(?:, UID \d{1,9},)? \(|victim process: )([^,)]{1,64})")
 _CGROUP_REFUSED = re.compile(r"mkdir /sys/fs/cgroup/\S{1,400}: (?:cannot allocate memory|no space left on device)")
@@ -140,7 +142,7 @@ def _details(kind: str, text: str, message: Node) -> dict[str, tuple[Value | Non
     text = text[:2000]
     if kind == "probe-kill":
         found = _PROBE_KILL.search(text)
-        return {"probe": (found[1].lower() if found else "", message)}
+        return {"probe": ("startup" if found and (found[1] or "").lower() == "startup" else "liveness", message)}
     if kind == "probe-failed":
         found = _PROBE.search(text)
         return {"probe": (found[1].lower() if found else "", message), "answer": (_answer(text), message)}
