@@ -22,6 +22,7 @@ _SMALLEST_CACHE = GIB // 2
 _HOST_CACHE = ("vllm.host_cache_default", "vllm.host_below_request", "vllm.context_exceeds_blocks.host", "env.VLLM_CPU_KVCACHE_SPACE")
 _NEARLY_NOTHING = 0.06  # of a machine whose memory is the card's too
 _UNCHECKED = 2  # releases up to 0.2 start with a cache below one request, and print no version
+_USELESS = 0.02  # of the length that was asked for: nobody serves with that
 _MOST = 0.5  # of the budget: a peak above it is what leaves nothing
 _FIRST_ENGINE = frozenset({"VllmWorkerProcess", "RayWorkerVllm", "RayWorker"})  # names that only V0 gives its processes
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
@@ -299,6 +300,8 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.missing_cache_share", (ledger.needed_kv_bytes - available) / ledger.needed_kv_bytes)
     if ledger.estimated_max_len and ledger.max_model_len and "estimated_max_len" not in ledger.derived and ledger.plain_attention is not True:
         derived.add("budget.length_kept_share", ledger.estimated_max_len / ledger.max_model_len, "vllm.context_exceeds_cache")
+    if ledger.estimated_max_len and ledger.max_model_len:
+        derived.add("budget.length_useless", ledger.estimated_max_len <= _USELESS * ledger.max_model_len, "vllm.context_exceeds_cache")
     if free is not None and total and asked is not None:
         derived.add("budget.room_above_share", (free - asked) / total)
 

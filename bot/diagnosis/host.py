@@ -248,6 +248,9 @@ def _ray(facts: Facts) -> list[Fact]:
     wanted, total, used = number(facts, "ray_status.gpu_demand"), number(facts, "ray_status.gpu_total"), number(facts, "ray_status.gpu_used")
     lacks, near = _ray_lacks(facts)
     found = [_fact(facts, "ray_status.lacks", lacks, near)] if lacks else []
+    cpus, all_cpus, nodes = (number(facts, f"ray_status.{name}") for name in ("cpu_demand", "cpu_total", "nodes"))
+    if not lacks and not wanted and cpus and all_cpus and nodes and nodes > 1:
+        found.append(_fact(facts, "ray_status.no_node_has", all_cpus >= cpus > all_cpus / nodes, "ray_status.cpu_demand"))
     if wanted is None or not wanted:
         return found
     have = total or 0.0

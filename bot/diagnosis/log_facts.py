@@ -284,7 +284,16 @@ def _requests(incident: Incident) -> list[Fact]:
         event = incident.last(message)
         if event is not None and field in event.fields:
             facts.append(Fact(f"sleep.{name}", event.fields[field], event.place))
-    return facts
+    return facts + _residue(incident)
+
+
+def _residue(incident: Incident) -> list[Fact]:
+    """How much more stayed on the card after the last sleep than after the first, where it only grew."""
+    asleep = [event for event in incident.of("vllm.sleep") if isinstance(event.fields.get("still"), int)]
+    left = [int(str(event.fields["still"])) for event in asleep]
+    if len(left) < 2 or left != sorted(left):
+        return []
+    return [Fact("sleep.residue_growth_bytes", left[-1] - left[0], asleep[-1].place)]
 
 
 def _stalled(incident: Incident) -> Event | None:

@@ -24,7 +24,7 @@ _SERVER = re.compile(
 )
 _SIDECAR = re.compile(
     r"istio|envoy|linkerd|telegraf|fluent|filebeat|vector\b|promtail|otel|opentelemetry|queue-proxy|sidecar|exporter|vault|sql-?proxy|oauth2?-proxy|kube-rbac-proxy|"
-    r"jaeger|datadog|newrelic|statsd|consul|dapr|cloudwatch|reloader|log-?(?:agent|tail|ship|collector|router)|metrics-|autoscaler|dcgm|pause\b|nginx-proxy|proxyv2",
+    r"jaeger|datadog|newrelic|statsd|consul|dapr|cloudwatch|reloader|log-?(?:agent|tail|ship|collector|router)|metrics-|autoscaler|dcgm|pause\b|nginx-proxy|proxyv2|argoexec|tekton.{0,20}entrypoint",
     re.IGNORECASE,
 )
 _GPU = re.compile(r"(?:^|[./])(?:gpu(?:\.shared)?|mig-[0-9a-z.]+|ATOM|npu|hpu|gaudi|neuron|neuroncore|xpu|i915|Ascend\w*)$", re.IGNORECASE)

@@ -22,7 +22,7 @@ NEAR = 400  # lines behind a root in which its followers may stand
 _STAGE = re.compile(r"Stage-\d{1,3}$")  # of vLLM-Omni, which serves one model with several engines
 
 # Which frame says more about the phase, when a stack goes through several: capture is called by warm-up, profiling runs the model as serving does.
-_SPECIFIC = ("wake_up", "kv_transfer", "idle_rank")
+_SPECIFIC = ("wake_up", "kv_transfer", "idle_rank", "prompt_logprobs")
 _CALLS = ("wake_up", "call")  # calls to an engine that may fail, and the engine lives on
 _PHASES = (Phase.GRAPH_CAPTURE, Phase.WARMUP, Phase.CACHE_ALLOCATION, Phase.PROFILING, Phase.WEIGHTS, Phase.DEVICE, Phase.SERVING)
 _PURPOSES = (

@@ -5,6 +5,7 @@ import pytest
 from bot.model import Diagnosis
 from tests.diagnosis.bundles import diagnose
 from tests.diagnosis.scenes import container, event, pod, status, terminated
+from tests.diagnosis.test_pastes import frame, oom
 
 ENGINE = "INFO 12-15 10:41:09 llm_engine.py:73] Initializing an LLM engine {version}with config: model='/models/m', dtype=torch.float16, max_seq_len=16384, seed=0)\n"
 BLOCKS = "INFO 12-15 10:41:41 llm_engine.py:223] # GPU blocks: {blocks}, # CPU blocks: 1310\nINFO:     Application startup complete.\n"
@@ -73,3 +74,84 @@ def test_an_object_store_on_disk_is_told_as_slow_and_not_as_a_failure() -> None:
     warned = "2025-10-06 17:20:31,118 WARNING services.py:2155 -- WARNING: The object store is using /tmp instead of /dev/shm because /dev/shm has only 5368709120 bytes available. This will harm performance!\n"
     found = diagnose({"container.log": warned + "2025-10-06 17:20:33,004 INFO worker.py:1951 -- Started a local Ray instance.\n"})
     assert (found.cause, remedies(found)) == ("shm_too_small", ["shm_size:raise", "none"])
+
+
+NEEDED = (
+    "(EngineCore pid=440) INFO 08-02 12:33:18 [gpu_worker.py:563] Available KV cache memory: {left} GiB\n"
+    "(EngineCore pid=440) ERROR 08-02 12:33:18 [core.py:1291] ValueError: To serve at least one request with the model's max seq len (250000), 3.19 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory ({left} GiB). Based on the available memory, the estimated maximum model length is {length}. "
+    "Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.\n"
+)
+
+
+@pytest.mark.parametrize(("left", "length", "drafts", "first"), [("0.01", 256, True, "speculative_decoding:disable"), ("0.01", 256, False, "gpu_memory_utilization:raise"), ("2.90", 227000, True, "max_model_len:lower")])
+def test_a_length_that_nobody_could_serve_with_is_not_advised_first(left: str, length: int, drafts: bool, first: str) -> None:
+    draft = """ --speculative-config '{"method":"mtp","num_speculative_tokens":3}'""" if drafts else ""
+    found = diagnose({"container.log": NEEDED.format(left=left, length=length), "args.txt": "vllm serve /models/m --max-model-len 250000" + draft})
+    assert (found.cause, remedies(found)[0]) == ("context_exceeds_kv_cache", first)
+
+
+@pytest.mark.parametrize(("still", "first"), [(("4.11", "11.57", "25.02"), "vllm_version:change"), (("4.11", "4.20"), "free_gpu_process")])
+def test_a_sleeping_engine_that_keeps_more_each_time_is_nobody_elses_process(still: tuple[str, ...], first: str) -> None:
+    slept = "".join(f"(Engine pid=88213) INFO 05-31 04:10:1{n} [gpu_worker.py:158] Sleep mode freed 43.82 GiB memory, {size} GiB memory is still in use.\n" for n, size in enumerate(still))
+    shortage = "(Policy pid=88540) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.64 GiB. GPU 3 has a total capacity of 79.11 GiB of which 2.90 GiB is free. Including non-PyTorch memory, this process has 51.08 GiB memory in use. Of the allocated memory 46.70 GiB is allocated by PyTorch, and 1.21 GiB is reserved by PyTorch but unallocated.\n"
+    found = diagnose({"container.log": slept + shortage})
+    assert (found.cause, remedies(found)[0]) == ("other_process_on_gpu", first)
+
+
+def test_engines_of_other_stages_are_not_to_be_ended() -> None:
+    summary = "(APIServer pid=1) INFO:vllm_omni.entrypoints.async_omni:[Summary] {'e2e_requests': 1, 'stages': []}\n"
+    shortage = "(EngineCore_DP0 pid=56874) ERROR 12-17 03:40:12 [core.py:844] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has a total capacity of 79.25 GiB of which 705.44 MiB is free. Process 55120 has 50.11 GiB memory in use. Including non-PyTorch memory, this process has 19.06 GiB memory in use. Of the allocated memory 17.92 GiB is allocated by PyTorch, and 266.10 MiB is reserved by PyTorch but unallocated.\n"
+    assert "free_gpu_process" not in remedies(diagnose({"container.log": summary + shortage}))
+    assert "free_gpu_process" in remedies(diagnose({"container.log": shortage}))
+
+
+RAY = """======== Autoscaler status: 2026-01-14 01:17:18.277326 ========
+Node status
+---------------------------------------------------------------
+Active:
+ 1 ray.head.default
+{more}Pending:
+ (no pending nodes)
+Recent failures:
+ (no failures)
+
+Resources
+---------------------------------------------------------------
+Usage:
+ 0.0/2.0 CPU
+ 0B/2.33GiB memory
+ 1.99KiB/1013.52MiB object_store_memory
+
+Demands:
+ {{'CPU': 2.0}} * 1 (SPREAD): 1+ pending placement groups
+"""
+
+
+@pytest.mark.parametrize(("more", "cause"), [(" 1 ray.worker.default\n", "unschedulable"), ("", "unknown")], ids=["two nodes", "one node"])
+def test_a_bundle_that_no_node_alone_has_waits_for_ever(more: str, cause: str) -> None:
+    assert diagnose({"ray_status.txt": RAY.format(more=more)}).cause == cause
+
+
+def test_a_warning_that_a_program_caught_is_not_what_it_died_of() -> None:
+    caught = "Warning: caught exception 'Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU', memory monitor disabled\n"
+    assert diagnose({"container.log": caught + "Loading weights from /models/m.ckpt\nKilled\n"}).cause == "node_out_of_memory"
+    assert diagnose({"container.log": "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU\n"}).cause == "gpu_fault"
+
+
+def test_a_workflows_own_container_is_the_helper_and_not_the_work() -> None:
+    work = status("main", state=terminated(137, "OOMKilled"))
+    specs = [container("wait", "quay.io/argoproj/argoexec:v3.3.9", limit=None, request=None), container("main", "example.com/build:1", limit="512Mi")]
+    found = diagnose({"pod.json": pod(specs, [status("wait"), work])})
+    assert (found.cause, remedies(found)[0]) == ("container_memory_limit", "memory_limit:raise")
+
+
+@pytest.mark.parametrize("place", ["text_generation_server/models/custom_modeling/flash_mixtral_modeling.py", "sglang/srt/models/llama.py", "lmdeploy/pytorch/models/llama.py"])
+def test_a_model_that_is_being_built_by_any_server_is_too_large(place: str) -> None:
+    assert diagnose({"container.log": frame(place, "__init__") + oom()}).cause == "weights_too_large"
+
+
+def test_log_probabilities_of_the_prompt_are_known_in_the_newest_runner_too() -> None:
+    frames = frame("vllm/v1/worker/gpu/sample/prompt_logprob.py", "compute_prompt_logprobs_with_chunking") + frame("vllm/distributed/device_communicators/cuda_communicator.py", "all_gather")
+    found = diagnose({"container.log": frames + oom()})
+    assert (found.cause, remedies(found)[0]) == ("runtime_burst", "logprobs:limit")
