@@ -252,6 +252,8 @@ def _where(events: Sequence[Event], root: Event, frames: Sequence[Event], reache
     found = next((phase for phase in _PHASES if phase in phases), None)
     if found is Phase.SERVING and reached is not None and reached.order < Phase.CACHE_SIZING.order and not _ready(events):
         found = reached  # the profiling run executes the model by the same functions as a request does
+    if found is Phase.CACHE_ALLOCATION and reached is Phase.GRAPH_CAPTURE:
+        found = reached  # older engines capture within the call that makes the cache
     if found is not None:
         return found, "stack"
     hint = _hint(events, root)

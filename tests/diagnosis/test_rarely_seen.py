@@ -155,3 +155,17 @@ def test_log_probabilities_of_the_prompt_are_known_in_the_newest_runner_too() ->
     frames = frame("vllm/v1/worker/gpu/sample/prompt_logprob.py", "compute_prompt_logprobs_with_chunking") + frame("vllm/distributed/device_communicators/cuda_communicator.py", "all_gather")
     found = diagnose({"container.log": frames + oom()})
     assert (found.cause, remedies(found)[0]) == ("runtime_burst", "logprobs:limit")
+
+
+def test_an_older_engine_that_captures_within_the_call_that_makes_the_cache_ran_out_in_the_capture() -> None:
+    blocks = "INFO 06-25 02:14:36 distributed_gpu_executor.py:56] # GPU blocks: 40211, # CPU blocks: 13107\n"
+    capture = "(VllmWorkerProcess pid=2207) INFO 06-25 02:14:41 model_runner.py:889] Capturing the model for CUDA graphs. This may lead to unexpected consequences if the model is not static.\n"
+    failed = "(VllmWorkerProcess pid=2207) ERROR 06-25 02:15:03 multiproc_worker_utils.py:226] Exception in worker VllmWorkerProcess while processing method initialize_cache: " + oom().splitlines()[-1].partition(": ")[2] + "\n"
+    assert diagnose({"container.log": blocks + capture + failed}).cause == "cuda_graph_capture"
+    assert diagnose({"container.log": blocks + failed}).cause == "gpu_oom"
+
+
+def test_the_samplers_dummy_run_is_known_by_the_call_where_its_own_frame_was_cut() -> None:
+    called = frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + "    sampler_output = self._dummy_sampler_run(hidden_states)\n" + frame("vllm/v1/sample/ops/topk_topp_sampler.py", "apply_top_k_top_p")
+    found = diagnose({"container.log": called + oom()})
+    assert (found.cause, remedies(found)[0]) == ("sampler_warmup", "max_num_seqs:lower")
