@@ -24,6 +24,7 @@ _NEARLY_NOTHING = 0.06  # of a machine whose memory is the card's too
 _UNCHECKED = 2  # releases up to 0.2 start with a cache below one request, and print no version
 _USELESS = 0.02  # of the length that was asked for: nobody serves with that
 _MOST = 0.5  # of the budget: a peak above it is what leaves nothing
+_FIRST_SAID = ("vllm.engine_fatal.first", "vllm.engine_dead.first", "vllm.loop_raised")  # words that only V0 has for the end of its engine
 _FIRST_ENGINE = frozenset({"VllmWorkerProcess", "RayWorkerVllm", "RayWorker"})  # names that only V0 gives its processes
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
 _RENAMED = {"enable_chunked_prefill": "chunked_prefill", "enable_prefix_caching": "prefix_caching"}
@@ -56,7 +57,7 @@ def from_arguments(facts: Facts) -> list[Fact]:
 
 def _sign_of_engine(facts: Facts) -> tuple[bool, Fact] | None:
     """Whether it is V1, and what shows it where no line names the engine: the names of its processes, or what V0's front end says of its end."""
-    names, said = facts.fact("log.processes"), facts.fact("vllm.engine_fatal.first") or facts.fact("vllm.loop_raised")
+    names, said = facts.fact("log.processes"), next((fact for name in _FIRST_SAID if (fact := facts.fact(name))), None)
     own = set(names.value) if names is not None and isinstance(names.value, tuple) else set()
     if names is not None and any(name.startswith("EngineCore") for name in own):
         return True, names
@@ -130,6 +131,7 @@ def _engine(derived: _Derived, ledger: Ledger | None) -> None:
         or derived.has("args.speculative_model")
         or derived.has("engine.speculative_config")
         or derived.has("vllm.spec_decode")
+        or derived.has("vllm.loading_draft")
     )
     derived.add("engine.speculative", True if speculative else None, "vllm.spec_decode")
     model = derived.text("engine.model") + " " + derived.text("args.model")

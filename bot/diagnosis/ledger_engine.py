@@ -25,6 +25,7 @@ class EngineFacts:
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
+    scheduled_tokens: int | None = None  # of the step that failed, as the server dumped it
     kv_cache_memory_bytes: int | None = None
     kv_cache_dtype: str | None = None
     dtype: str | None = None
@@ -108,6 +109,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         max_model_len=_positive(facts, "engine.max_model_len") or _positive(facts, "vllm.using_max_model_len.max_model_len"),
         max_num_seqs=_positive(facts, "engine.max_num_seqs"),
         max_num_batched_tokens=_positive(facts, "engine.max_num_batched_tokens"),
+        scheduled_tokens=_positive(facts, "vllm.step_dumped.scheduled"),
         kv_cache_memory_bytes=_positive(facts, "engine.kv_cache_memory_bytes"),
         kv_cache_dtype=_read(facts, "engine.kv_cache_dtype", str),
         dtype=_read(facts, "engine.dtype", str),

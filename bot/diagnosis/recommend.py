@@ -114,7 +114,7 @@ def _will_not_help(finding: Finding, facts: Facts) -> tuple[WillNotHelp, ...]:
     for item in finding.signature.will_not_help:
         name, direction = split(item.id)
         why = item.why or _wrong_kind(item.id, family_of(finding.cause), facts)
-        if why is not None and words.complete(why, facts) and not (idle_covers and _IDLE in why.en):
+        if why is not None and item.applies(facts) and words.complete(why, facts) and not (idle_covers and _IDLE in why.en):
             found[item.id] = WillNotHelp(name, direction, words.fill(why, facts))
     return tuple(found.values())
 

@@ -33,6 +33,12 @@ class NoHelp:
 
     id: str
     why: Text | None = None
+    when: Conditions = field(default_factory=dict)
+    unless: Conditions = field(default_factory=dict)
+
+    def applies(self, facts: Facts) -> bool:
+        """A fact that nobody looked at leaves it out where it stands in `when`, and not where it stands in `unless`."""
+        return all_hold(facts, self.when) is True and not any(check(facts, name, condition) for name, condition in self.unless.items())
 
 
 @dataclass(frozen=True, slots=True)

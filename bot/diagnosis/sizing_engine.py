@@ -37,11 +37,16 @@ def lower_sequences(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impos
 
 
 def _default_sequences(engine: EngineFacts) -> int:
-    """256, except for the first V1 releases (1024) and later ones on large cards that are no A100."""
-    large = (engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes or 0) >= 70 * GIB
+    """256, except for the first V1 releases (1024) and V1 on large cards that are no A100 (1024 in every release, so that none need be known)."""
     if engine.v0 is False and engine.at_least(8) and engine.before(8, 5):
         return 1024
-    return 1024 if large and engine.at_least(8, 5) and "a100" not in engine.card.lower() else 256
+    return 1024 if _is_large(engine) and engine.v0 is False else 256
+
+
+def _is_large(engine: EngineFacts) -> bool:
+    """Whether it is a card for which V1 has larger defaults."""
+    seen = engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes or 0
+    return seen >= 70 * GIB and "a100" not in engine.card.lower()
 
 
 def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
@@ -56,11 +61,15 @@ def lower_batch(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossibl
         why = Text("Without chunked prefill it may not be below max_model_len.", "未启用分块预填充时它不能小于 max_model_len。")
         return Impossible(remedy, "lower", why)
     effect = Text("The peak of activations falls; on V1 with graphs their pool does too.", "激活峰值降低；在 V1 上 graph 池也随之变小。")
-    known = now if now is not None else _default_batch(engine)
+    step = engine.scheduled_tokens or 0
+    known = now if now is not None else max(_default_batch(engine), step)
     least = max(256, engine.max_num_seqs or 0)
     to = max(known // 2 // 256 * 256, math.ceil(least / 256) * 256)
     if to >= known:
         return Impossible(remedy, "lower", Text(f"It is at {known} already.", f"已经是 {known}。"))
+    if now is None and known == step:
+        why = Text(f"Half of the {step} tokens that the failed step computed: the value in force is not in the log.", f"出错的一步计算了 {step} 个 token，取其一半：日志里没有当前值。")
+        return Sized(remedy, "lower", effect, None, to, None, why, cost=2)
     if now is None:
         why = Text(f"Half of the default, {known}: the value in force is not in the log.", f"默认值 {known} 的一半：日志里没有当前值。")
         return Sized(remedy, "lower", effect, None, to, None, why, cost=2)
@@ -71,8 +80,7 @@ def _default_batch(engine: EngineFacts) -> int:
     """2048 tokens, except for V1 servers on large cards that are no A100, and 512 for the chunks of V0 before 0.6.5."""
     if engine.v0 and engine.before(6, 5):
         return 512
-    large = (engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes or 0) >= 70 * GIB
-    return 8192 if large and engine.v0 is False and "a100" not in engine.card.lower() else 2048
+    return 8192 if _is_large(engine) and engine.v0 is False else 2048
 
 
 def eager(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible | None:

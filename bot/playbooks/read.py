@@ -161,7 +161,8 @@ def signature(item: Mapping[str, Any], name: str) -> Signature:
         at_best=Certainty(item.get("at_best", "certain")),
         remedies=tuple(_remedies(item.get("remedies", ()))),
         will_not_help=tuple(
-            NoHelp(part, None) if isinstance(part, str) else NoHelp(part["remedy"], _maybe(part.get("why"))) for part in item.get("will_not_help", ())
+            NoHelp(part) if isinstance(part, str) else NoHelp(part["remedy"], _maybe(part.get("why")), part.get("if", {}), part.get("unless", {}))
+            for part in item.get("will_not_help", ())
         ),
         deciders=tuple(Decider(part["source"], text_of(part["would_tell"])) for part in item.get("decides", ())),
         quotes={name: text_of(says) for name, says in quotes.items()} if isinstance(quotes, dict) else dict.fromkeys(quotes),

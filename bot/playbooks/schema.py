@@ -129,7 +129,7 @@ def remedy_id(value: object, path: Path, mistakes: Mistakes) -> None:
 
 
 _REMEDY_KEYS: dict[str, Checker] = {"remedy": remedy_id, "if": conditions, "unless": conditions, "why": text}
-_NO_HELP_KEYS: dict[str, Checker] = {"remedy": remedy_id, "why": text}
+_NO_HELP_KEYS: dict[str, Checker] = {"remedy": remedy_id, "if": conditions, "unless": conditions, "why": text}
 _DECIDER_KEYS: dict[str, Checker] = {"source": _string, "would_tell": text}
 
 
