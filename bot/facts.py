@@ -18,6 +18,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "log.source": ("text", "the file of the incident"),
     "log.server": ("text", "which server wrote it: vllm, sglang, other"),
     "log.printed_by": ("text", "the first parts of the ids of its messages: vllm, sglang, torch"),
+    "server.assumed": ("text", "the program whose options are meant, where nothing tells which one serves"),
     "server.name": ("text", "the program that serves, as people write it; unnamed where nothing tells"),
     "log.attempts": ("int", "how many starts of the server the file holds"),
     "log.stopped_in": ("text", "the log just stops, without error, shutdown or readiness, in this phase"),

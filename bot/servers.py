@@ -12,7 +12,7 @@ from typing import Any
 from bot.facts import Facts
 from bot.model import Fact, Text, Value
 
-NAME, OPTION = "server.name", "option."
+NAME, ASSUMED, OPTION = "server.name", "server.assumed", "option."
 UNNAMED = "unnamed"
 KINDS = ("fraction", "count", "word", "switch")
 _LOOKED_AT = 4000  # letters of a command line
@@ -140,10 +140,11 @@ def _by_container(facts: Facts, servers: Sequence[Server]) -> Server | None:
 
 
 def spelled(server: Server | None, servers: Sequence[Server]) -> list[Fact]:
-    """`server.name` and `option.KNOB`, the options as the server has them; as the assumed one has them where nothing tells which it is."""
+    """`server.name` and `option.KNOB`, the options as the server has them; as the assumed one (`server.assumed`) has them where nothing tells which it is."""
     meant = server or assumed(servers)
     options = meant.options if meant else {}
-    return [Fact(NAME, server.name if server else UNNAMED), *(Fact(f"{OPTION}{knob}", f"{one.option} {one.to}".rstrip()) for knob, one in options.items())]
+    taken = [Fact(ASSUMED, meant.name)] if meant is not None and server is None else []
+    return [Fact(NAME, server.name if server else UNNAMED), *taken, *(Fact(f"{OPTION}{knob}", f"{one.option} {one.to}".rstrip()) for knob, one in options.items())]
 
 
 def in_force(facts: Facts, server: Server | None) -> list[Fact]:

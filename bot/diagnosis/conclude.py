@@ -14,8 +14,8 @@ from bot.diagnosis.recommend import Meaning
 from bot.diagnosis.signatures import Finding, Signature
 from bot.facts import VOCABULARY, Facts
 from bot.logs.incidents import Incident
-from bot.model import Certainty, Diagnosis, Fact, Gap, Ledger, Phase, Quote, RunnerUp, Text
-from bot.servers import Server
+from bot.model import Certainty, Diagnosis, Fact, Gap, Ledger, Phase, Quote, Recommendation, RunnerUp, Text
+from bot.servers import ASSUMED, Server
 
 _MOST_QUOTES = 4
 _VERDICTS = frozenset(
@@ -69,7 +69,7 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
         evidence=_evidence(best.signature, facts, context, {(quote.source, quote.line) for quote in objections}),
         against=objections,
         runners_up=tuple(RunnerUp(rival.cause, rival.certainty) for rival in rivals[:4]),
-        gaps=_gaps(best, facts, context),
+        gaps=_gaps(best, facts, context) + _which_server(advice, facts, context),
         ledger=context.ledger,
         recommendations=advice,
         will_not_help=useless,
@@ -192,6 +192,15 @@ def _gaps(finding: Finding, facts: Facts, context: Context) -> tuple[Gap, ...]:
     if finding.unknown:
         gaps += [replace(gap, matters=True) for gap in context.absent if gap.source not in named and _covers(gap.source, finding.unknown)]
     return tuple(gaps)
+
+
+def _which_server(advice: Sequence[Recommendation], facts: Facts, context: Context) -> tuple[Gap, ...]:
+    """Advice in the options of a server that nobody saw says so."""
+    assumed = facts.get(ASSUMED)
+    if not isinstance(assumed, str) or not any(each.option for each in advice) or {"args.txt", "pod.json"} & context.whole:
+        return ()
+    told = Text(f"which program serves: the options named here are those of {assumed}", f"运行的是哪个服务程序：这里给出的是 {assumed} 的选项")
+    return (Gap("args.txt", "not available", told.en, True, told.zh),)
 
 
 _COVERS = {

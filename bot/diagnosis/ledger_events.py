@@ -6,7 +6,7 @@ from bot.diagnosis.ledger_lines import FIELDS, NO_CACHE_BLOCKS, LedgerReading
 from bot.logs.events import Event
 
 _FRONT = ("EngineCore", "APIServer", "ApiServer")
-_FROM = "vllm."
+_FROM = ("vllm.", "torch.card")  # the allocator tells the size of the card in its errors
 
 
 def readings(events: Iterable[Event]) -> tuple[LedgerReading, ...]:

@@ -103,3 +103,13 @@ def test_weights_that_are_laid_out_anew_are_still_being_loaded() -> None:
     found = diagnose({"container.log": frame("tensorrt_llm/_torch/modules/fused_moe/fused_moe_triton.py", "swizzle_weight_and_scale") + oom()})
     assert found.cause == "weights_too_large"
     assert "gpu_memory_utilization:lower" not in remedies(found)
+
+
+def test_options_of_a_server_that_nobody_saw_are_said_to_be_assumed() -> None:
+    def asked(files: dict[str, str]) -> list[str]:
+        return [gap.would_tell for gap in diagnose(files).gaps if gap.source == "args.txt" and gap.matters]
+
+    unseen = 'ERROR:    Exception in ASGI application\n  File "/app/main.py", line 44, in generate\n' + oom()
+    assert ["vLLM" in words for words in asked({"container.log": unseen})] == [True]
+    assert asked({"container.log": unseen, "args.txt": "vllm serve /models/m\n"}) == []
+    assert asked({"container.log": "INFO 03-01 10:00:00 [api_server.py:1] vLLM API server version 0.11.0\n" + unseen}) == []
