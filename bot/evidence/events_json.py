@@ -166,7 +166,7 @@ def _answer(text: str) -> str:
     if code:
         return f"http-{code[1]}"
     for answer, pattern in (
-        ("no-command", r'exec: "[^"]{1,300}": (?:executable file not found|stat .{1,300}no such file|permission denied)|exec format error'),
+        ("no-command", r'exec: "[^"]{1,300}": (?:executable file not found|stat .{1,300}no such file|permission denied)|exec format error|(?:^|: )\S{1,80}: (?:command )?not found\s*$'),
         ("protocol", r"malformed HTTP response|gave HTTP response to HTTPS client|does not look like a TLS handshake|does not implement the grpc health protocol"),
         ("refused", r"connection refused|failed to connect"),
         ("timeout", r"deadline exceeded|timed out|Client\.Timeout|i/o timeout|health rpc did not complete within"),
