@@ -28,6 +28,8 @@ _FIRST_SAID = ("vllm.engine_fatal.first", "vllm.engine_dead.first", "vllm.loop_r
 _FIRST_ENGINE = frozenset({"VllmWorkerProcess", "RayWorkerVllm", "RayWorker"})  # names that only V0 gives its processes
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF")
 _RENAMED = {"enable_chunked_prefill": "chunked_prefill", "enable_prefix_caching": "prefix_caching"}
+# Names of images whose tag is a version of the server itself; a plugin for another chip counts its own.
+_OWN_IMAGE = re.compile(r"(?:^|[/-])vllm(?:-(?:openai|server|serve|cpu|gpu|cuda\d{0,4}|rocm|xpu|tpu|runtime|ascend|base|dev|nightly|inference)){0,4}(?:[:@]|$)")
 
 
 def from_arguments(facts: Facts) -> list[Fact]:
@@ -111,7 +113,7 @@ def derive(facts: Facts, ledger: Ledger | None) -> Facts:
 
 def _engine(derived: _Derived, ledger: Ledger | None) -> None:
     image = re.search(r":v?(0\.\d{1,3}(?:\.\d{1,3})?(?:\.post\d)?)\b", derived.text("container.image"))
-    if image and not derived.has("engine.version") and "vllm" in derived.text("container.image"):
+    if image and not derived.has("engine.version") and _OWN_IMAGE.search(derived.text("container.image")):
         derived.add("engine.version", image[1], "container.image")
     release = re.match(r"0\.(\d{1,3})", derived.text("engine.version") or (image[1] if image else ""))
     if release:

@@ -8,6 +8,7 @@ from bot import knobs
 from bot.model import Diagnosis, Recommendation
 from bot.terminal.text import change
 from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.scenes import container, pod, status, terminated
 from tests.diagnosis.test_fitting_advice import remedies
 from tests.diagnosis.test_pastes import frame, oom
 
@@ -113,3 +114,33 @@ def test_options_of_a_server_that_nobody_saw_are_said_to_be_assumed() -> None:
     assert ["vLLM" in words for words in asked({"container.log": unseen})] == [True]
     assert asked({"container.log": unseen, "args.txt": "vllm serve /models/m\n"}) == []
     assert asked({"container.log": "INFO 03-01 10:00:00 [api_server.py:1] vLLM API server version 0.11.0\n" + unseen}) == []
+
+
+def test_a_program_on_jax_is_told_of_xlas_share_and_no_servers_option() -> None:
+    failed = "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled cuda error. Last NCCL warning(error) log entry (may be unrelated) 'Cuda failure 2 'out of memory''.\n"
+    found = diagnose({"container.log": failed})
+    assert (found.cause, remedies(found)[0]) == ("nccl_oom", "gpu_memory_utilization:lower")
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" in found.recommendations[0].why.en
+    assert not VLLM_ONLY.search(everything(found))
+
+
+def test_triton_is_told_of_its_models_own_files_and_no_kernels_of_another_server() -> None:
+    failed = "E0301 10:00:00.291671 1 cuda_driver.cc:981] failed to synchronize the stop event: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered\n"
+    found = diagnose({"container.log": failed, "args.txt": "tritonserver --model-repository=/models\n"})
+    assert (found.cause, remedies(found)[:2]) == ("gpu_fault", ["vllm_version:change", "attention_or_moe_backend:change"])
+    assert not VLLM_ONLY.search(everything(found))
+
+
+def test_a_frame_of_vllms_code_names_the_server_where_pytorch_alone_does_not() -> None:
+    alone = diagnose({"container.log": oom()})
+    framed = diagnose({"container.log": frame("vllm/v1/worker/gpu_worker.py", "execute_model") + oom()})
+    assert [any("which program serves" in gap.would_tell for gap in found.gaps) for found in (alone, framed)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [("vllm/vllm-openai:v0.9.1", "0.9.1"), ("registry.example.com/team/vllm:0.9", "0.9"), ("registry.example.com/vllm-rbln:0.9", ""), ("registry.example.com/vllm/gateway:0.2", "")],
+)
+def test_the_tag_of_a_plugins_or_a_neighbours_image_is_no_version_of_the_server(image: str, version: str) -> None:
+    found = diagnose({"container.log": oom(), "pod.json": pod([container(image=image)], [status(last=terminated(1))])})
+    assert found.engine_version == version
