@@ -59,6 +59,7 @@ REASONS: dict[str, str] = {
     "could not be read": "无法读取",
     "longer than 32 MiB": "超过 32 MiB",
     "only its beginning was read": "只读取了开头",
+    "what was given of it does not say": "所给部分没有说明",
     "empty": "为空",
     "cut short": "被截断",
     "damaged": "已损坏",

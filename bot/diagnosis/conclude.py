@@ -30,6 +30,7 @@ _CIRCUMSTANCES = frozenset(
         "container.memory_request_bytes", "container.gpus", "gpus.names", "engine.ranks", "log.ready", "log.server",
     }
 )  # fmt: skip
+_SILENT = "what was given of it does not say"
 _OF_LOG = ("failure.", "alloc.", "budget.", "engine.", "stack.", "requests.", "limits.")  # a verdict on these rests on the log's root
 
 
@@ -59,7 +60,7 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
     if facts.get("log.goes_on") is True and any(name.startswith(_OF_LOG) for name in best.signature.when):
         certainty = Certainty.POSSIBLE
     remedies = recommend.chosen([best, *rivals], facts)
-    advice, useless = recommend.advise(best, remedies, facts, context.meanings, lambda name, direction: _size(name, direction, facts, context))
+    advice, useless = recommend.advise(replace(best, certainty=certainty), remedies, facts, context.meanings, lambda name, direction: _size(name, direction, facts, context))
     objections = against(best, rivals, facts, lambda fact: _says(fact, facts, context))
     return Diagnosis(
         cause=best.cause,
@@ -186,6 +187,8 @@ def _gaps(finding: Finding, facts: Facts, context: Context) -> tuple[Gap, ...]:
         for decider in finding.signature.deciders
         if decider.source not in context.whole
     ]
+    if finding.cause == "unknown" and not gaps:  # the files that would decide are there, and what was given of them does not say
+        gaps = [Gap(decider.source, _SILENT, decider.would_tell.en, True, decider.would_tell.zh) for decider in finding.signature.deciders]
     named = {gap.source for gap in gaps}
     sure = finding.certainty is Certainty.CERTAIN
     gaps += [replace(gap, matters=False if sure else gap.matters) for gap in context.gaps if gap.source not in named]

@@ -11,7 +11,7 @@ from bot.diagnosis.causes import family_of
 from bot.diagnosis.signatures import Finding, Remedy
 from bot.diagnosis.sizing_words import Impossible, Sized
 from bot.facts import Facts
-from bot.model import Recommendation, Text, WillNotHelp
+from bot.model import Certainty, Recommendation, Text, WillNotHelp
 
 # What treats the wrong kind of memory, by the family of the cause.
 WRONG_KIND: dict[str, frozenset[str]] = {
@@ -31,6 +31,7 @@ _WRONG_WHY: dict[str, Text] = {
     "host_memory": Text("It changes the memory of the card; what ran out is host memory.", "它改变的是显存，而耗尽的是主机内存。"),
     "not_memory": Text("No memory ran out here.", "这里没有任何内存耗尽。"),
 }
+_NOT_SHOWN = Text("Nothing shows that memory ran out here.", "没有迹象表明这里有内存耗尽。")  # what a finding that is not certain may say
 _IDLE = "{alloc.unallocated_bytes}"  # words against an option that name it call it too little
 Sizer = Callable[[str, str], Sized | Impossible | None]
 MOST = 4
@@ -113,13 +114,16 @@ def _will_not_help(finding: Finding, facts: Facts) -> tuple[WillNotHelp, ...]:
     idle_covers = facts.get("alloc.slack_covers_request") is True
     for item in finding.signature.will_not_help:
         name, direction = split(item.id)
-        why = item.why or _wrong_kind(item.id, family_of(finding.cause), facts)
+        why = item.why or _wrong_kind(item.id, finding, facts)
         if why is not None and item.applies(facts) and words.complete(why, facts) and not (idle_covers and _IDLE in why.en):
             found[item.id] = WillNotHelp(name, direction, words.fill(why, facts))
     return tuple(found.values())
 
 
-def _wrong_kind(remedy: str, family: str, facts: Facts) -> Text | None:
+def _wrong_kind(remedy: str, finding: Finding, facts: Facts) -> Text | None:
     """Why it treats the wrong kind of memory. Where the card's memory is the host's there are no two kinds."""
+    family = family_of(finding.cause)
+    if family == "not_memory" and finding.certainty is not Certainty.CERTAIN:
+        return _NOT_SHOWN if remedy in WRONG_KIND[family] else None
     one_memory = family == "host_memory" and facts.get("device.unified_memory") is True
     return _WRONG_WHY[family] if remedy in WRONG_KIND.get(family, ()) and not one_memory else None

@@ -216,3 +216,10 @@ def test_error_that_stands_only_in_the_termination_message_is_read() -> None:
 def test_error_inside_serve_status_is_read() -> None:
     text = "applications:\n  llm:\n    status: DEPLOY_FAILED\n    message: 'The deployment failed to start 3 times in a row. Error: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 22.36 GiB of which 1.00 GiB is free.'\n"
     assert diagnose({"ray_status.txt": text}).family == "device_memory"
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_what_is_not_certain_says_of_no_remedy_that_surely_no_memory_ran_out(name: str) -> None:
+    found = diagnose(SCENES[name][0])
+    if found.certainty is not Certainty.CERTAIN:
+        assert not [item for item in found.will_not_help if item.why.en == "No memory ran out here."]
