@@ -159,11 +159,12 @@ def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
         f"The kubelet waits {_span(to * period).en} instead of {_span(failures * period).en}.",
         f"kubelet 会等待{_span(to * period).zh}，而不是{_span(failures * period).zh}。",
     )
-    late = text(facts, "events.probe_answer") == "timeout" and timeout is not None and timeout < ANSWER
+    late = text(facts, "events.probe_answer") == "timeout" and timeout is not None
+    given = ANSWER if not timeout or timeout < ANSWER else int(timeout * 2)
     why = (
         Text(
-            f"Answers came late: set timeoutSeconds {int(timeout or 1)} to {ANSWER} as well.",
-            f"应答偏慢：同时把 timeoutSeconds 从 {int(timeout or 1)} 调到 {ANSWER}。",
+            f"Answers came late: set timeoutSeconds {int(timeout or 1)} to {given} as well.",
+            f"应答偏慢：同时把 timeoutSeconds 从 {int(timeout or 1)} 调到 {given}。",
         )
         if late
         else None

@@ -73,6 +73,8 @@ class Kill:
     tasks: list[Task] = field(default_factory=list)
     why: str = ""  # what a killer in user space gives as its reason
     killed_line: int | None = None
+    invoked_line: int | None = None
+    stat_lines: dict[str, int] = field(default_factory=dict)
     killed_text: str = ""
 
     @property
@@ -164,7 +166,7 @@ class _Reader:
         if not invoked:
             return False
         kill = self._open(number, text, fresh=True)
-        kill.invoker = invoked[1].strip()
+        kill.invoker, kill.invoked_line = invoked[1].strip(), number
         kill.order = int(invoked[2]) if invoked[2] and len(invoked[2]) < 4 else None
         return True
 
@@ -197,6 +199,7 @@ class _Reader:
         if self.in_stats and self.now is not None:
             for name, value, kilo in _STAT.findall(text):
                 self.now.stats.setdefault(name, int(value) * (1024 if kilo else 1))
+                self.now.stat_lines.setdefault(name, number)
         return bool(stats)
 
     def _verdict(self, number: int, text: str) -> bool:

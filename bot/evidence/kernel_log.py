@@ -7,6 +7,7 @@ to a container is decided by `bot/diagnosis/host_kernel.py`.
 
 import re
 from bisect import bisect_right
+from functools import partial
 from typing import BinaryIO
 
 from bot.evidence import cgroup, runtime_events
@@ -192,13 +193,14 @@ def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str],
     for index, kill in enumerate(found):
         place = Place(source, kill.line, _quoted(texts.get(kill.line, "")))
         killed = Place(source, kill.killed_line, _quoted(texts.get(kill.killed_line, ""))) if kill.killed_line else place
+        at = partial(_at, source, texts, place)
         limit, victim = cgroup.parse(kill.oom_memcg), cgroup.parse(kill.task_memcg)
         values: dict[str, tuple[Value | None, Place]] = {
             "scope": (kill.scope, place),
             "level": (_level(kill, limit, victim), place),
             "by": (kill.by, place),
             "task": (kill.task, killed),
-            "invoker": (kill.invoker, place),
+            "invoker": (kill.invoker, at(kill.invoked_line)),
             "order": (kill.order, place),
             "pid": (kill.pid, killed),
             "pod_uid": (victim.pod_uid or limit.pod_uid, place),
@@ -217,11 +219,15 @@ def _kill_facts(found: list[Kill], times: dict[int, str], texts: dict[int, str],
             "at": (time := times.get(kill.line) or times.get(kill.killed_line or 0) or "", place),
             **_moment(time, place),
             "victim_line": (kill.task or None, killed),
-            **{f"stat_{name}": (value, place) for name, value in kill.stats.items()},
+            **{f"stat_{name}": (value, at(kill.stat_lines.get(name))) for name, value in kill.stats.items()},
             **_table(kill, place),
         }
         facts += [Fact(f"kernel.kill.{index}.{name}", value, where) for name, (value, where) in values.items() if value not in (None, "")]
     return facts
+
+
+def _at(source: str, texts: dict[int, str], otherwise: Place, line: int | None) -> Place:
+    return Place(source, line, _quoted(texts[line])) if line in texts and line is not None else otherwise
 
 
 def _moment(time: str, place: Place) -> dict[str, tuple[Value | None, Place]]:

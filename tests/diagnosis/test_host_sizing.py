@@ -82,6 +82,10 @@ def test_probe_gets_more_failures_and_late_answers_get_more_time() -> None:
     assert isinstance(found, Sized)
     assert found.why is not None
     assert (found.from_value, found.to_value, "timeoutSeconds 1 to 5" in found.why.en) == (3, 9, True)
+    longer = sized("probe:relax", **late | {"container__liveness_timeout_s": 5})
+    assert isinstance(longer, Sized)
+    assert longer.why is not None
+    assert "timeoutSeconds 5 to 10" in longer.why.en  # more tries of the same five seconds fail as these did
     assert change("probe:relax", events__probe_kill="startup") is None
 
 

@@ -1,6 +1,7 @@
 """Words of single host logs: a kernel's report without its end, tables that cut words, limits of locking, a raylet that was given up, pinned memory that was done without."""
 
 from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.scenes import derived
 
 INVOKED = "[  812.101] CPU 0/KVM invoked oom-killer: gfp_mask=0x15000c0(GFP_KERNEL_ACCOUNT), nodemask=(null), order=0, oom_score_adj=0\n[  812.102] CPU: 4 PID: 2443 Comm: CPU 0/KVM Not tainted 5.4.0\n"
 TABLE = """+-------+---------+-------------------------------------------------------------------------------------------------------------------------+
@@ -18,6 +19,7 @@ def test_head_of_an_oom_report_says_that_memory_ran_out_and_not_whose() -> None:
     assert found.cause == "unknown"
     assert "OOM killer" in found.summary.en
     assert found.evidence
+    assert next((gap.source, gap.reason) for gap in found.gaps if gap.matters) == ("kernel.log", "what was given of it does not say")
     whole = INVOKED + "[  812.103] Out of memory: Killed process 2443 (qemu) total-vm:9871204kB, anon-rss:8398012kB, file-rss:0kB, shmem-rss:0kB\n"
     assert diagnose({"kernel.log": whole}).cause == "node_out_of_memory"
 
@@ -122,3 +124,18 @@ def test_tail_of_an_oom_report_and_a_bare_stop_are_told_without_a_verdict() -> N
     assert (reaped.cause, stopped.cause) == ("unknown", "unknown")
     assert "python3" in reaped.summary.en
     assert "told to stop" in stopped.summary.en
+
+
+def test_what_a_kills_report_says_is_quoted_from_the_line_that_says_it() -> None:
+    lines = [
+        "[  812.101] CPU 0/KVM invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+        "[  812.102] memory: usage 8388608kB, limit 8388608kB, failcnt 12",
+        "[  812.103] Memory cgroup stats for /docker/5b1f1d0c8a5d4a3c9e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d:",
+        "[  812.104] anon 8053063680",
+        "[  812.105] file 536870912",
+        "[  812.106] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/docker/5b1f1d0c8a5d4a3c9e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d,task_memcg=/docker/5b1f1d0c8a5d4a3c9e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d,task=qemu,pid=2443,uid=0",
+        "[  812.107] Memory cgroup out of memory: Killed process 2443 (qemu) total-vm:9871204kB, anon-rss:7864320kB, file-rss:0kB, shmem-rss:0kB",
+    ]
+    facts = derived(kernel="\n".join(lines) + "\n")
+    said = {name: told.place.line for name in ("kernel.invoker", "kernel.cache_share") if (told := facts.fact(name)) is not None and told.place is not None}
+    assert said == {"kernel.invoker": 1, "kernel.cache_share": 5}
