@@ -136,7 +136,10 @@ def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
     region = max(region or 0, refused if refused >= LEAST_SHM else 0)  # what is smaller is one of several queues
     wanted = max((store for store in (*stores, region + LEAST_SHM if region else None) if store), default=0)
     to = rounded(max(LEAST_SHM, 2 * (size or 0) if not wanted else 0, wanted))
-    effect = Text("The server's processes have room for the buffers that they share.", "服务的各进程有足够空间共享缓冲区。")
+    effect = Text(
+        "The server's processes have room for the buffers that they share. It is an emptyDir with medium: Memory that is mounted there (docker: --shm-size); what lies in it counts against the memory limit.",
+        "服务的各进程有足够空间共享缓冲区。做法是在此挂载 medium: Memory 的 emptyDir（docker：--shm-size）；其中的内容计入内存限制。",
+    )
     return Sized(remedy, direction, effect, _quantity(int(size)) if size else None, _quantity(to))
 
 

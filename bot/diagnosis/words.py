@@ -25,6 +25,8 @@ def show(name: str, value: Value, language: str = "en") -> str:
         return _YES[value].say(language)
     if isinstance(value, tuple):
         return ", ".join(value[:5])[:200]
+    if name == "container.lifetime_s" and isinstance(value, int | float):
+        return _lasted(value).say(language)
     if isinstance(value, int) and name.endswith("_bytes"):
         return units.show(value)
     if isinstance(value, float) and name.endswith("_share"):
@@ -34,6 +36,14 @@ def show(name: str, value: Value, language: str = "en") -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return in_words(name, value[:200], language)
+
+
+def _lasted(seconds: float) -> Text:
+    """A time that a person can picture: "39 s", "18 min", "3.1 h", "30 days"."""
+    for least, unit, en, zh in ((172800, 86400, "days", "天"), (7200, 3600, "h", "小时"), (600, 60, "min", "分钟")):
+        if seconds >= least:
+            return Text(f"{seconds / unit:.2g} {en}", f"{seconds / unit:.2g} {zh}")
+    return Text(f"{seconds:,.0f} s", f"{seconds:,.0f} 秒")
 
 
 def _filled(template: str, facts: Facts, language: str) -> str:

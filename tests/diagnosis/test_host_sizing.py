@@ -89,6 +89,14 @@ def test_probe_gets_more_failures_and_late_answers_get_more_time() -> None:
     assert change("probe:relax", events__probe_kill="startup") is None
 
 
+def test_a_larger_shm_says_how_it_is_mounted_and_what_it_counts_against() -> None:
+    found = sized("shm_size:raise", shm__size_bytes=64 * 2**20)
+    assert isinstance(found, Sized)
+    assert "emptyDir" in found.effect.en
+    assert "memory limit" in found.effect.en
+    assert "emptyDir" in found.effect.zh
+
+
 def test_grace_period_doubles() -> None:
     assert change("grace_period:raise", termination__grace_s=30) == (30, 60)
     assert change("grace_period:raise", termination__grace_s=0) == (0, 30)

@@ -1,7 +1,10 @@
 """Words of single host logs: a kernel's report without its end, tables that cut words, limits of locking, a raylet that was given up, pinned memory that was done without."""
 
+import pytest
+
+from bot.diagnosis.words import show
 from tests.diagnosis.bundles import diagnose
-from tests.diagnosis.scenes import derived
+from tests.diagnosis.scenes import container, derived, pod, status, terminated
 
 INVOKED = "[  812.101] CPU 0/KVM invoked oom-killer: gfp_mask=0x15000c0(GFP_KERNEL_ACCOUNT), nodemask=(null), order=0, oom_score_adj=0\n[  812.102] CPU: 4 PID: 2443 Comm: CPU 0/KVM Not tainted 5.4.0\n"
 TABLE = """+-------+---------+-------------------------------------------------------------------------------------------------------------------------+
@@ -139,3 +142,16 @@ def test_what_a_kills_report_says_is_quoted_from_the_line_that_says_it() -> None
     facts = derived(kernel="\n".join(lines) + "\n")
     said = {name: told.place.line for name in ("kernel.invoker", "kernel.cache_share") if (told := facts.fact(name)) is not None and told.place is not None}
     assert said == {"kernel.invoker": 1, "kernel.cache_share": 5}
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(39, "39 s"), (1106, "18 min"), (11206, "3.1 h"), (2599417, "30 days")])
+def test_how_long_a_container_lived_is_told_in_a_unit_that_one_can_picture(seconds: int, said: str) -> None:
+    assert show("container.lifetime_s", seconds) == said
+
+
+@pytest.mark.parametrize(("restarts", "started", "grows"), [(15, "2026-01-14T06:20:00Z", True), (1, "2026-01-14T06:20:00Z", False), (15, "2026-01-14T09:30:00Z", False)])
+def test_kills_again_and_again_after_hours_are_asked_for_what_grows(restarts: int, started: str, grows: bool) -> None:
+    found = diagnose({"pod.json": pod([container()], [status(last=terminated(137, "OOMKilled", started=started), restartCount=restarts)])})
+    assert found.cause == "container_memory_limit"
+    assert found.recommendations[0].id == "memory_limit:raise"
+    assert ("application:fix" in [advice.id for advice in found.recommendations]) is grows
