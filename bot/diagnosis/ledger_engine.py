@@ -26,6 +26,7 @@ class EngineFacts:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     scheduled_tokens: int | None = None  # of the step that failed, as the server dumped it
+    running_requests: int | None = None  # at once, as the server printed it near the failure
     kv_cache_memory_bytes: int | None = None
     kv_cache_dtype: str | None = None
     dtype: str | None = None
@@ -110,6 +111,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         max_num_seqs=_positive(facts, "engine.max_num_seqs"),
         max_num_batched_tokens=_positive(facts, "engine.max_num_batched_tokens"),
         scheduled_tokens=_positive(facts, "vllm.step_dumped.scheduled"),
+        running_requests=_positive(facts, "requests.running"),
         kv_cache_memory_bytes=_positive(facts, "engine.kv_cache_memory_bytes"),
         kv_cache_dtype=_read(facts, "engine.kv_cache_dtype", str),
         dtype=_read(facts, "engine.dtype", str),

@@ -26,10 +26,14 @@ def lower_sequences(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impos
         return Impossible(remedy, "lower", _TOO_EARLY)
     if now is not None and now <= 1:
         return Impossible(remedy, "lower", Text("It is at 1 already.", "已经是 1。"))
-    known = now if now is not None else _default_sequences(engine)
+    ran = engine.running_requests or 0
+    known = now if now is not None else max(_default_sequences(engine), ran)
     assumed = now is None and engine.release is None
     to = max(1, known // 2)
     effect = Text(f"At most {to} requests are computed at once, and warm-up uses {to} instead of {known}.", f"最多同时计算 {to} 个请求，预热用 {to} 个而不是 {known} 个。")
+    if now is None and known == ran:
+        why = Text(f"Half of the {ran} that ran at once: the value in force is not in the log.", f"当时有 {ran} 个请求同时运行，取其一半：日志里没有当前值。")
+        return Sized(remedy, "lower", Text(f"At most {to} requests are computed at once.", f"最多同时计算 {to} 个请求。"), None, to, None, why, cost=2)
     if assumed:
         why = Text(f"Half of the default, {known}: the value in force is not in the log.", f"默认值 {known} 的一半：日志里没有当前值。")
         return Sized(remedy, "lower", effect, None, to, None, why, cost=2)

@@ -9,13 +9,13 @@ from bot.units import GIB, show
 
 REMEDY = "gpu_memory_utilization"
 _LAST = 0.975  # what is left above it is needed beside the budget
-_LARGEST = 512 * GIB  # no card is larger
+_LARGEST = 288 * GIB  # no card is larger
 _LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.9, or 0.92 from 0.20 on
 
 
-def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies: int = 1, host: bool = False) -> Sized | Impossible:
+def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies: int = 1, host: bool = False, card: int | None = None) -> Sized | Impossible:
     """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known). `host`: a share of the memory of
-    a host, which may be of any size."""
+    a host, which may be of any size. `card`: bytes of the card, where they are known from elsewhere."""
     base = now if now is not None else _LIKELY
     aimed = short + GIB if short is not None and ledger is not None and is_open(ledger) else short  # a first cache, since what one request needs is not printed
     short = short if short is not None and short > 0 else None
@@ -27,11 +27,12 @@ def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies:
         return Impossible(
             REMEDY, "raise", Text(f"It is at {base:g} already: what is left of the card is needed beside the budget.", f"已经是 {base:g}：卡上余下的部分要留给预算之外。")
         )
-    if short is not None and not host and short > (_LAST - base) * _LARGEST:
+    if short is not None and not host and short > (_LAST - base) * (card or _LARGEST):
+        which, chinese = (f"on {show(card)}", f"{show(card)} 的卡") if card else ("on any card", "任何一张卡")
         return Impossible(
             REMEDY,
             "raise",
-            Text(f"{show(short)} are missing: what is left above {base:g} is not that much on any card.", f"还缺 {show(short)}：任何一张卡在 {base:g} 之上都没有这么多余量。"),
+            Text(f"{show(short)} are missing: what is left above {base:g} is not that much {which}.", f"还缺 {show(short)}：{chinese}在 {base:g} 之上都没有这么多余量。"),
         )
     effect = Text("The cache grows by 5 % of the card.", "缓存增大，幅度为整卡的 5%。")
     if ledger is not None and is_open(ledger):
@@ -39,8 +40,21 @@ def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies:
     elif enough is not None and short is not None:
         effect = Text(f"{show(short)} are missing; on a card of this size that is enough.", f"还缺 {show(short)}；对这么大的卡来说足够了。")
     elif short is not None:
-        effect = join(effect, Text(f"At least {show(short)} are missing: repeat it until they are there.", f"至少还缺 {show(short)}：可重复直到补足。"))
+        effect = join(effect, _how_far(short, base) if card is None and not host else _again(short))
     return Sized(REMEDY, "raise", effect, now, to, None, None if enough is not None else _why(ledger, now), cost=1)
+
+
+def _again(short: int) -> Text:
+    return Text(f"At least {show(short)} are missing: repeat it until they are there.", f"至少还缺 {show(short)}：可重复直到补足。")
+
+
+def _how_far(short: int, base: float) -> Text:
+    """Which cards have what is missing above the value in force, since the size of this one was not seen."""
+    least = round(short / (_LAST - base))
+    return Text(
+        f"At least {show(short)} are missing: only a card of {show(least)} or more has that above {base:g}.",
+        f"至少还缺 {show(short)}：只有 {show(least)} 以上的卡在 {base:g} 之上才有这么多。",
+    )
 
 
 def is_open(ledger: Ledger) -> bool:

@@ -37,8 +37,12 @@ def raise_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
             short = (ledger.needed_kv_bytes or 0) - ledger.available_kv_bytes
         if ledger is not None and ledger.available_kv_bytes is None and (aimed := _above_weights(ledger, engine)) is not None:
             return aimed
-        return step_up(ledger, in_force(ledger, engine), short, engine.copies_on_card, bool(engine.cpu_backend))
+        return step_up(ledger, in_force(ledger, engine), short, engine.copies_on_card, bool(engine.cpu_backend), _card(engine))
     return _computed_raise(ledger, engine)
+
+
+def _card(engine: EngineFacts) -> int | None:
+    return engine.device_total_bytes or engine.listed_total_bytes or engine.card_bytes
 
 
 def _above_weights(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible | None:

@@ -32,6 +32,15 @@ def test_a_batch_is_halved_from_what_the_failed_step_computed_where_that_is_more
     assert ("6000" in advice.why.zh) == (scheduled == 6000)
 
 
+@pytest.mark.parametrize(("running", "to"), [(700, 350), (12, 128)])
+def test_sequences_are_halved_from_those_that_ran_at_once_where_they_are_more_than_the_default(running: int, to: int) -> None:
+    stats = (
+        f"(EngineCore pid=41) ERROR 03-01 10:00:01 [dump_input.py:81] Dumping scheduler stats: SchedulerStats(num_running_reqs={running}, num_waiting_reqs=0)\n"
+    )
+    found = diagnose({"container.log": stats + FATAL + STEP + oom()})
+    assert advised(found, "max_num_seqs:lower").to_value == to
+
+
 @pytest.mark.parametrize(
     "words", ["vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop has errored already.\n", "RuntimeError: Background loop is stopped.\n"]
 )
@@ -110,3 +119,34 @@ def test_a_peak_that_one_video_decides_is_lowered_by_its_limit_and_not_by_the_ba
     )
     advice = [each for each in remedies(found) if each in ("multimodal_limits:lower", "max_num_batched_tokens:lower")]
     assert advice[0] == first
+
+
+@pytest.mark.parametrize(("flag", "first"), [("--no-enable-chunked-prefill", "scheduling:chunked_prefill"), ("", "max_num_batched_tokens:lower")])
+def test_a_profiling_run_as_long_as_the_longest_request_is_cut_by_chunks_and_not_by_fewer_requests(flag: str, first: str) -> None:
+    log = frame("vllm/v1/worker/gpu_worker.py", "determine_available_memory") + frame("vllm/v1/worker/gpu_model_runner.py", "profile_run")
+    found = diagnose({"container.log": log + oom(wanted="2.00 GiB"), "args.txt": f"vllm serve /models/m --max-model-len 131072 {flag}\n"})
+    assert found.cause == "profile_run_peak"
+    assert remedies(found)[0] == first
+    assert ("max_num_seqs:lower" in remedies(found)) == (not flag)
+
+
+def missing(short: str, card: str = "") -> Diagnosis:
+    log = (
+        f"(EngineCore pid=41) ERROR 03-01 10:00:01 [core.py:708] ValueError: To serve at least one request with the models's max seq len (131072), ({short} GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (4.00 GiB). Based on the available memory, the estimated maximum model length is 30000.\n"
+    )
+    readings = {"nvidia-smi.txt": f"GPU 0: {card} (UUID: GPU-f8f8f0ba-6911-0639-5c79-54e69b405e4d)\n"} if card else {}
+    return diagnose({"container.log": log, "args.txt": "vllm serve /models/m --gpu-memory-utilization 0.9\n", **readings})
+
+
+@pytest.mark.parametrize(("short", "card", "offered"), [("14.00", "NVIDIA L4", False), ("14.00", "", True), ("30.00", "", False)])
+def test_a_share_is_not_raised_for_what_the_card_has_not_above_it(short: str, card: str, offered: bool) -> None:
+    found = missing(short, card)
+    assert ("gpu_memory_utilization:raise" in remedies(found)) == offered
+    assert ("gpu_memory_utilization:raise" in useless(found)) == (not offered)
+
+
+def test_where_the_card_is_not_known_a_raise_says_which_cards_have_what_is_missing() -> None:
+    advice = advised(missing("14.00"), "gpu_memory_utilization:raise")
+    assert "133.33 GiB" in advice.effect.en  # 10 GiB of a card are its share between 0.9 and 0.975
+    assert "133.33 GiB" in advice.effect.zh
