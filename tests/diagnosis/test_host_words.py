@@ -155,3 +155,9 @@ def test_kills_again_and_again_after_hours_are_asked_for_what_grows(restarts: in
     assert found.cause == "container_memory_limit"
     assert found.recommendations[0].id == "memory_limit:raise"
     assert ("application:fix" in [advice.id for advice in found.recommendations]) is grows
+
+
+def test_an_error_that_may_be_memory_of_the_card_is_not_said_to_be_no_failed_allocation() -> None:
+    found = diagnose({"container.log": "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled cuda error, NCCL version 2.18.1\n"})
+    assert "may be memory" in found.summary.en
+    assert all("No allocation failed" not in item.why.en for item in found.will_not_help)
