@@ -20,6 +20,7 @@ ABOVE_REQUEST = 1.3  # a first limit, over what was asked for
 ANSWER = 5  # seconds that a probe gives a server under load for one answer
 LOAD_SLACK, AFTER_LOAD = 1.5, 180  # a load is not even, and the start goes on behind it (profiling, graphs); seconds
 DEFAULT_GRACE = 30  # seconds that Kubernetes gives a pod that asks for none
+_LARGE_SHM = 32 * GIB  # more than ranks on one machine exchange
 LEAST_SHM = 2 * GIB  # what a server of several processes is given at least
 
 _STEP_WHY = Text(
@@ -140,7 +141,11 @@ def _shm(remedy: str, direction: str, facts: Facts) -> Sized | None:
         "The server's processes have room for the buffers that they share. It is an emptyDir with medium: Memory that is mounted there (docker: --shm-size); what lies in it counts against the memory limit.",
         "服务的各进程有足够空间共享缓冲区。做法是在此挂载 medium: Memory 的 emptyDir（docker：--shm-size）；其中的内容计入内存限制。",
     )
-    return Sized(remedy, direction, effect, _quantity(int(size)) if size else None, _quantity(to))
+    large = Text(
+        "So large a /dev/shm fills up with what ended runs left there, or with an offloaded cache: look first what lies in it (ls -lS /dev/shm).",
+        "这么大的 /dev/shm 往往是被已结束的运行遗留的文件或卸载的缓存占满的：请先查看其中的内容（ls -lS /dev/shm）。",
+    )
+    return Sized(remedy, direction, effect, _quantity(int(size)) if size else None, _quantity(to), None, large if size and size >= _LARGE_SHM and not wanted else None)
 
 
 def _span(seconds: float) -> Text:

@@ -124,3 +124,10 @@ def test_sizes_are_rounded_upwards_to_what_people_write() -> None:
 )
 def test_the_most_that_was_seen_in_use_is_of_this_container(facts: dict[str, Value], most: int | None) -> None:
     assert peak(Facts([Fact(name, value) for name, value in facts.items()])) == most
+
+
+@pytest.mark.parametrize(("gib", "asks"), [(120, True), (1, False)])
+def test_a_huge_shm_that_is_full_is_looked_into_before_it_is_doubled(gib: int, asks: bool) -> None:
+    found = sized("shm_size:raise", shm__size_bytes=gib * GIB)
+    assert found is not None
+    assert (found.why is not None and "ls -lS" in found.why.en) is asks
