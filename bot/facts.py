@@ -344,7 +344,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "termination.signal": ("int", "signal by the exit code"),
     "termination.invented": ("bool", "the exit code was made up, since nobody saw the end"),
     "termination.grace_s": ("int", "grace period in seconds that it was given: of the deletion, else of the pod"),
-    "termination.of_helper": ("bool", "it is a program beside the server that answers no requests, as far as can be told"),
+    "termination.of_helper": ("bool", "it is a program that answers no requests (one beside the server, or one that only waits), as far as can be told"),
     "termination.told": ("bool", "docker or systemd tell of a kill, a failed health check, or an exit code other than 0"),
     "termination.hurried": ("bool", "the deletion gave it less time than the pod asks for"),
     "termination.prestop_takes_grace": ("bool", "the preStop hook sleeps for the whole grace period, which it counts into"),

@@ -73,7 +73,7 @@ def derive(facts: Facts) -> Facts:
 
 
 def _after_work(chosen: Record, containers: list[Record]) -> int | None:
-    """Seconds from the end of the pod's work to the end of this helper; None unless all others of the pod had ended well before it ended."""
+    """Seconds from the end of the pod's work to the end of this helper; None unless all others of the pod had ended before it, with code 0."""
     others = [other for other in containers if other is not chosen and other.text("kind") == "main"]
     ends = [other.number("finished_at") for other in others if other.text("state") == "terminated" and other.number("exit_code") == 0]
     finished, last = chosen.number("finished_at"), max((end for end in ends if end is not None), default=None)

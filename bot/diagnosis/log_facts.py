@@ -289,11 +289,9 @@ def _requests(incident: Incident) -> list[Fact]:
 
 def _residue(incident: Incident) -> list[Fact]:
     """How much more stayed on the card after the last sleep than after the first, where it only grew."""
-    asleep = [event for event in incident.of("vllm.sleep") if isinstance(event.fields.get("still"), int)]
-    left = [int(str(event.fields["still"])) for event in asleep]
-    if len(left) < 2 or left != sorted(left):
-        return []
-    return [Fact("sleep.residue_growth_bytes", left[-1] - left[0], asleep[-1].place)]
+    left = [(still, event.place) for event in incident.of("vllm.sleep") if isinstance(still := event.fields.get("still"), int)]
+    sizes = [still for still, _ in left]
+    return [Fact("sleep.residue_growth_bytes", sizes[-1] - sizes[0], left[-1][1])] if len(sizes) > 1 and sizes == sorted(sizes) else []
 
 
 def _stalled(incident: Incident) -> Event | None:

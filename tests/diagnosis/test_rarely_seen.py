@@ -2,17 +2,13 @@
 
 import pytest
 
-from bot.model import Diagnosis
 from tests.diagnosis.bundles import diagnose
 from tests.diagnosis.scenes import container, event, pod, status, terminated
+from tests.diagnosis.test_fitting_advice import remedies
 from tests.diagnosis.test_pastes import frame, oom
 
 ENGINE = "INFO 12-15 10:41:09 llm_engine.py:73] Initializing an LLM engine {version}with config: model='/models/m', dtype=torch.float16, max_seq_len=16384, seed=0)\n"
 BLOCKS = "INFO 12-15 10:41:41 llm_engine.py:223] # GPU blocks: {blocks}, # CPU blocks: 1310\nINFO:     Application startup complete.\n"
-
-
-def remedies(found: Diagnosis) -> list[str]:
-    return [f"{each.remedy}:{each.direction}" if each.direction else each.remedy for each in found.recommendations]
 
 
 @pytest.mark.parametrize(
