@@ -14,7 +14,7 @@ from bot.model import Fact, Text, Value
 
 NAME, ASSUMED, OPTION = "server.name", "server.assumed", "option."
 UNNAMED = "unnamed"
-KINDS = ("fraction", "count", "word", "switch")
+KINDS = ("fraction", "gib", "count", "word", "switch")
 _LOOKED_AT = 4000  # letters of a command line
 
 
@@ -161,7 +161,7 @@ def in_force(facts: Facts, server: Server | None) -> list[Fact]:
 
 
 def _number(option: ServerOption, value: Value) -> Value | None:
-    if option.kind == "fraction":
+    if option.kind in ("fraction", "gib"):
         try:
             return float(value) if isinstance(value, int | float | str) else None
         except ValueError:

@@ -29,8 +29,8 @@ def size_for(remedy: str, direction: str, server: Server, engine: EngineFacts, f
         return _switched(remedy, direction, option, facts)
     if option.kind == "word":
         return Sized(remedy, direction, _NOTHING, _word(facts.get(f"engine.{remedy}")), option.to, cost=3)
-    if option.kind == "fraction" and option.high > 1:
-        return None  # GiB, not a share: how many are enough is known of no server whose ledger is not
+    if option.kind == "gib":
+        return None  # how many are enough is known of no server whose ledger is not
     set_to = facts.get(f"engine.{remedy}")
     seen = set_to if isinstance(set_to, int | float) and not isinstance(set_to, bool) and set_to > 0 else None
     now = seen if seen is not None else option.default

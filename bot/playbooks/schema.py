@@ -315,7 +315,7 @@ def check_server(document: object) -> Mistakes:
     if mistakes or not isinstance(document, dict):
         return mistakes
     for knob, option in document["options"].items():
-        bounded = option["kind"] not in ("fraction", "count") or option.get("low", 0) < option.get("high", 0)
+        bounded = option["kind"] not in ("fraction", "gib", "count") or option.get("low", 0) < option.get("high", 0)
         if not bounded:
             mistakes.append((("options", knob), "needs low and high"))
         if option["kind"] == "word" and not _WORD.fullmatch(option.get("to", "")):
