@@ -40,7 +40,7 @@ def load_fresh(root: Path) -> Knowledge:
 
 def _knowledge(documents: compiled.Documents) -> Knowledge:
     messages = [
-        message(item, file, document.get("printed_by", "")) for file, document in documents["messages"] for item in document.get("messages", [document])
+        message(item, file, document) for file, document in documents["messages"] for item in document.get("messages", [document])
     ]
     signatures = [signature(document, name) for name, document in documents["signatures"]]
     remedies = {name: remedy_text(name, item) for _, document in documents["remedies"] for name, item in document.items()}
@@ -127,8 +127,9 @@ def text_of(value: Any) -> Text:
     return Text(value) if isinstance(value, str) else Text(value["en"], value.get("zh", ""))
 
 
-def message(item: Mapping[str, Any], file: str, printed_by: str) -> LogMessage:
-    """The LogMessage of one checked entry; `printed_by` is what its family says of itself."""
+def message(item: Mapping[str, Any], file: str, family: Mapping[str, Any]) -> LogMessage:
+    """The LogMessage of one checked entry; what it does not say of its printer, its `family` says, and of its versions too where the printer is the same."""
+    of_family = family if item.get("printed_by", family.get("printed_by")) == family.get("printed_by") else {}
     return LogMessage(
         id=item["id"],
         says=text_of(item["says"]),
@@ -142,8 +143,8 @@ def message(item: Mapping[str, Any], file: str, printed_by: str) -> LogMessage:
         tier=item.get("tier", 3),
         counted=item.get("counted", False),
         lasting=item.get("lasting", False),
-        versions=item.get("versions", ""),
-        printed_by=item.get("printed_by", printed_by),
+        versions=item.get("versions") or of_family.get("versions", ""),
+        printed_by=item.get("printed_by") or family.get("printed_by", ""),
         file=file,
     )
 

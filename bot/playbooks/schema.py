@@ -204,7 +204,7 @@ def check_messages(document: object) -> Mistakes:
     """Mistakes of a file under log_messages: one message, or a family of them under `messages:`."""
     mistakes: Mistakes = []
     if isinstance(document, dict) and "messages" in document:
-        mapping(document, {"messages": _anything, "printed_by": _string, **PROOF_KEYS}, ("messages",), (), mistakes)
+        mapping(document, {"messages": _anything, "printed_by": _string, "versions": _string, **PROOF_KEYS}, ("messages",), (), mistakes)
         family = document["messages"]
         if not isinstance(family, list):
             return [*mistakes, (("messages",), "must be a list")]

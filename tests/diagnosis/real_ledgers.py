@@ -86,7 +86,7 @@ def _scanner() -> Scanner:
     for path in sorted(folder().glob("log_messages/*.yaml")):
         if path.name.startswith(("ledger-", "vllm-")):
             document = parse(path.read_text(encoding="utf-8"))
-            found += [message(item, path.name, document.get("printed_by", "")) for item in document.get("messages", [document])]
+            found += [message(item, path.name, document) for item in document.get("messages", [document])]
     return Scanner(found)
 
 
