@@ -27,7 +27,7 @@ SAMPLE = 64 * 2**10  # bytes that show the usual lines
 PLACES = 32  # of a block that the sample is taken from: numbers and times go on within it
 USUAL = 4  # hits of a text in the sample that make it usual
 CROWD = 2000  # hits of all pieces, or of one anchor, in a block that are too many
-STRAY = 4000  # places with a piece and no anchor that cost as much as to learn the file anew
+STRAY = 500  # places with a piece and no anchor that cost as much as to learn the file anew, since each holds two threads up; doubled by each time
 RELEARN = 8  # times that a file may be learned anew
 _NOTHING = b"no anchor is left, and this stands in no log \x01\xff"  # a database wants one text at least
 EACH_END = 4  # hits of a very frequent anchor that are given at each end of a block
@@ -154,7 +154,7 @@ class Search:
         self.look = Look(anchors)
         self.read = 0
         self._learned = 0
-        self._strays = 0
+        self._strays, self._patience = 0, STRAY
         self._usual: set[int] = set()
 
     def learn(self, found: Found, buffer: Buffer, end: int) -> None:
@@ -164,9 +164,11 @@ class Search:
         counts = Counter(index for index, _ in found.hits) if len(found.hits) > CROWD else Counter[int]()
         hot = {index for index, count in counts.items() if count > CROWD}
         self._strays += len(found.strays)
-        if self._strays > STRAY:
+        astray = self._strays > self._patience
+        if astray:
+            self._patience *= 2
             self._usual |= _grams(b"\n".join(buffer[max(0, at - 2 * PIECE) : at] for at in found.strays))
-        unlike = self.read > LARGE and (look.pieces is None or found.crowded or self._strays > STRAY)
+        unlike = self.read > LARGE and (look.pieces is None or found.crowded or astray)
         if end > SAMPLE and (hot or found.gone or unlike) and self._learned < RELEARN:
             self._learn(buffer, end, (look.hot - found.gone) | hot)
 

@@ -99,8 +99,17 @@ def test_pieces_that_turn_out_to_be_usual_are_given_up() -> None:
     hunt = learned()
     pieces = hunt.look.pieces
     strays = (LINE * 20 + b"memo " * 20) * 100  # no anchor, but what an anchor is looked for by
-    for _ in range(search.STRAY // 100):
-        found(hunt, strays)
+    found(hunt, strays)
     assert hunt.look.pieces is not pieces
     assert hunt.look.find(strays, len(strays)).strays == []
     assert {index for index, _ in found(hunt, strays + b" out of memory ")} == {0, 1, 5}
+
+
+def test_a_few_strays_in_each_block_are_given_up_soon_since_each_holds_two_threads_up() -> None:
+    hunt = learned()
+    block = LINE * (4 * SAMPLE // len(LINE)) + b"memo " * 10
+    strays = 0
+    while strays < 1000 and (ends := hunt.look.find(bytearray(block), len(block)).strays):
+        strays += len(ends)
+        found(hunt, block)
+    assert strays == pytest.approx(search.STRAY, abs=20)
