@@ -168,6 +168,8 @@ def _of_messages(file: str, document: Mapping[str, Any], messages: Mapping[str, 
 def _of_message(message: LogMessage) -> Iterator[tuple[Place, str]]:
     if not message.printed_by:
         yield ("printed_by",), "who prints it is missing, here and for the file"
+    if not message.versions:
+        yield ("versions",), "which releases print it is missing, here and for the file (of the same printer)"
     if message.role == "fatal" and not message.kind:
         yield ("role",), "a fatal message needs a kind"
     if message.role == "progress" and message.phase is None:

@@ -17,6 +17,7 @@ fields: {size: gib}
 role: fatal
 kind: test
 printed_by: a farmer
+versions: ">=1.0"
 examples:
   - {line: "a needle in hay 10.58 GiB", facts: {size: 10.58 GiB}}
 not:
@@ -60,14 +61,15 @@ def test_a_right_folder_has_no_mistakes(root: Path) -> None:
         ("fields: {size: gib}", "fields: {size: furlongs}", 5, "none of"),
         ("says: A test.\n", "", 1, "'says' is missing"),
         ("printed_by: a farmer\n", "", 1, "who prints it is missing"),
+        ('versions: ">=1.0"\n', "", 1, "which releases print it is missing"),
         ('["needle in hay "]', '["nee"]', 3, "4 to 240 bytes"),
         ("kind: test", "knid: test", 7, "unknown key"),
         ("kind: test\n", "", 6, "needs a kind"),
         ("fields: {size: gib}", "fields: {width: gib}", 5, "only one of pattern and fields"),
         ("(?P<size>[\\d.]+)", "(?P<size>[\\d.]+", 4, "not a regular expression"),
-        ("10.58 GiB}}", "11.00 GiB}}", 10, "not '11.00 GiB'"),
-        ('line: "a needle', 'line: "a haystack', 10, "does not match"),
-        ("needle in straw", "needle in hay", 12, "matches, and must not"),
+        ("10.58 GiB}}", "11.00 GiB}}", 11, "not '11.00 GiB'"),
+        ('line: "a needle', 'line: "a haystack', 11, "does not match"),
+        ("needle in straw", "needle in hay", 13, "matches, and must not"),
         ('not:\n  - "a needle in straw 10.58 GiB"\n', "", 1, "has no near miss"),
         ("needle in hay (?P<size>[\\d.]+) GiB", "(\\d+,?)+ needle in hay (?P<size>[\\d.]+) GiB", 4, "too slow"),
         ('["needle in hay "]', '["needle in hay ", "GPU KV cache usage: "]', 3, "prints all the time"),
