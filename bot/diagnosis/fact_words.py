@@ -155,6 +155,7 @@ SAYS: dict[str, Text] = {
     "failure.after_phase": Text("The last stage before it: {value}.", "之前的最后阶段：{value}。"),
     "failure.basis": Text("What its stage is known from: {value}.", "判断阶段的依据：{value}。"),
     "failure.earlier_kind": Text("The attempt before failed the same way.", "前一次尝试也有失败：{value}。"),
+    "failure.detail": Text("The words of the error.", "错误的原文。"),
     "failure.exception": Text("The exception {value}.", "异常 {value}。"),
     "failure.kind": Text("The error.", "错误本身。"),
     "failure.logprobs": Text("Log-probabilities of a prompt were asked for near the failure.", "失败前后有请求要求提示词的 logprobs。"),

@@ -5,6 +5,7 @@ Compressed files (gzip, zstd, bzip2, xz) and those of a Windows shell (UTF-16) a
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,6 +24,7 @@ _SUFFIXES = ("", ".gz", ".zst", ".xz", ".bz2")
 _ROTATED = ("", *(f"{rotation}{suffix}" for rotation in (".1", ".2", ".3") for suffix in _SUFFIXES))  # for a log that was rotated away
 MAX_LOGS = 64  # files under logs/ that are read
 MAX_META = 2**20
+_EVENTS = re.compile(rb"(?:Events: *\r?\n)? *Type +Reason +Age +From +Message *\r?\n")  # the table under a described pod
 
 
 def open_path(path: str) -> Bundle:
@@ -196,7 +198,7 @@ def _role(name: str, head: bytes) -> str:
         if b'"kind": "Event"' in head or b'"kind":"Event"' in head or b'"involvedObject"' in head:
             return "events.json"
         return "pod.json" if b'"containers"' in head or b'"Pod"' in head else "container.log"
-    if start.startswith(b"Name: ") and b"\nContainers:" in head:
+    if (start.startswith(b"Name: ") and b"\nContainers:" in head) or _EVENTS.match(start):
         return "describe.txt"
     if b"NVIDIA-SMI" in start or start.startswith(b"GPU 0: "):
         return "nvidia-smi.txt"

@@ -15,6 +15,8 @@ from bot.model import Fact, Gap
 MAX_LINES = 20_000
 _STATE = re.compile(r" *(?:Last State|State): +(?:Terminated|Running|Waiting)\b")
 _POD = re.compile(r"^Name: {2,}\S", re.MULTILINE)
+_TOP = re.compile(r"(?:Status|Reason|Message|Events): *(?:\S|$)")
+_TABLE = re.compile(r" *Type +Reason +Age +From +Message *$")
 _KEY = re.compile(r"^( *)([\w./ -]{1,80}?): *(.*)$")
 _PROBE = re.compile(r"(http-get|tcp-socket|exec|grpc)\b(.{0,200}?) +delay=(\d+)s timeout=(\d+)s period=(\d+)s #success=\d+ #failure=(\d+)")
 _PORT = re.compile(r":(\w{1,15})(?:/|$)")
@@ -31,12 +33,15 @@ def looks_like(head: bytes) -> bool:
 
 
 def _whole(lines: list[str]) -> list[str]:
-    """The lines as a described pod: the states of one container, which people cut out of it, get the two headings that they stood under."""
+    """The lines as a described pod: what people cut out of it gets the headings that it stood under, in front, so that the lines only move."""
     states = [line for line in lines if _STATE.match(line)]
-    if not states:
-        return []
-    indent = len(states[0]) - len(states[0].lstrip(" "))
-    return ["Containers:", "  container:", *(" " * 4 + line[indent:] if line[:indent].strip() == "" else "" for line in lines)]
+    if states:
+        indent = len(states[0]) - len(states[0].lstrip(" "))
+        return ["Containers:", "  container:", *(" " * 4 + line[indent:] if line[:indent].strip() == "" else "" for line in lines)]
+    if any(_TOP.match(line) for line in lines):
+        return lines
+    table = next((number for number, line in enumerate(lines) if _TABLE.match(line.rstrip("\r"))), None)
+    return [] if table is None else ["Events:", *([""] * table), *("  " + line.strip() for line in lines[table:])]
 
 
 def read(data: bytes, source: str) -> Reading:
@@ -47,17 +52,18 @@ def read(data: bytes, source: str) -> Reading:
         return Reading(gaps=(Gap(source, "no described pod in it", "how the container ended, its limits and probes"),))
     pod, events = _parsed(whole)
     ahead = len(whole) - len(lines)  # headings that are not in the file
+    cut = not looks_like(data)
     facts: list[Fact] = []
     looked: tuple[str, ...] = ()
     for tree, reader in ((pod, pod_json.read), ({"items": events}, events_json.read)):
-        if reader is events_json.read and not any(line.startswith("Events:") for line in lines):
+        if reader is events_json.read and not any(line.startswith("Events:") for line in whole):
             continue
         text, origin = written(tree)
         origin = [max(1, line - ahead) for line in origin]
         reading = reader(text.encode(), source)
         facts += [relocated(fact, origin, lambda number: lines[number - 1]) for fact in reading.facts]
         looked += reading.looked
-    if ahead:  # a cut-out has no name, and what it does not show was not looked at
+    if cut:  # what a cut-out does not show was not looked at
         return Reading(tuple(fact for fact in facts if fact.name not in ("pod.looked", "pod.container.0.name")))
     return Reading(tuple(facts), looked)
 

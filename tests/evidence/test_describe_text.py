@@ -120,3 +120,25 @@ def test_scheduler_is_quoted_where_the_described_condition_has_no_words() -> Non
     table = f"Events:\n  Type     Reason            Age   From               Message\n  ----     ------            ----  ----               -------\n  Warning  FailedScheduling  22s   default-scheduler  {words}\n"
     assert words in diagnose({"describe.txt": pending + table}).summary.en
     assert "PodScheduled is False" in diagnose({"describe.txt": pending}).summary.en
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("Name:             chat-0\nStatus:           Failed\nReason:           Evicted\nMessage:          The node was low on resource: ephemeral-storage. \n", "evicted_other"),
+        ("Status:  Failed\nReason:  NodeShutdown\nMessage:  Pod was rejected as the node is shutting down.\n", "node_lost"),
+        ("Events:\n  Type     Reason            Age  From               Message\n  ----     ------            ---- ----  -------\n  Warning  FailedScheduling  9s   default-scheduler  0/2 nodes are available: 2 Insufficient nvidia.com/gpu.\n", "unschedulable"),
+        ("Type     Reason            Age  From               Message\nWarning  FailedScheduling  9s   default-scheduler  0/2 nodes are available: 2 Insufficient nvidia.com/gpu.\n", "unschedulable"),
+    ],
+)  # fmt: skip
+def test_a_cut_out_of_a_described_pod_without_its_containers_is_read(text: str, cause: str) -> None:
+    assert diagnose({"describe.txt": text}).cause == cause
+    reading = read(text.encode(), "describe.txt")
+    assert not reading.looked
+    assert all(fact.place is None or fact.place.quote in text for fact in reading.facts)
+
+
+def test_a_single_file_that_begins_with_the_table_of_events_is_known(tmp_path: Path) -> None:
+    file = tmp_path / "pasted"
+    file.write_text("Events:\n  Type     Reason  Age  From     Message\n  Warning  Failed  9s   kubelet  Error: secret \"hf\" not found\n")
+    assert set(open_path(str(file)).files) == {"describe.txt"}
