@@ -74,7 +74,8 @@ def meanings(knowledge: Knowledge, server: Server | None) -> dict[str, Meaning]:
     meant = server or servers.assumed(knowledge.servers) or Server("", "")
     return {
         name: Meaning(
-            meant.says.get(name, text.says), meant.effects.get(name, text.effect), text.risk, meant.option_for(name.partition(":")[0]), meant.lacks.get(name)
+            meant.says.get(name, text.says), meant.effects.get(name, text.effect), text.risk, meant.option_for(name.partition(":")[0]), meant.lacks.get(name),
+            text.where if meant.assumed else (),
         )
         for name, text in knowledge.remedies.items()
     }

@@ -17,6 +17,7 @@ OPTIONS = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "block_size", "enforce_eager", "cpu_offload_gb", "swap_space", "enable_lora",
     "limit_mm_per_prompt", "enable_sleep_mode", "distributed_executor_backend", "model", "load_format",
 )  # fmt: skip
+_USUAL = 0.9  # the share that servers take where nobody sets it
 _HIGHEST = 0.97  # utilisation above it leaves nothing for peaks
 _SMALLEST_CACHE = GIB // 2
 _HOST_CACHE = ("vllm.host_cache_default", "vllm.host_below_request", "vllm.context_exceeds_blocks.host", "env.VLLM_CPU_KVCACHE_SPACE")
@@ -281,6 +282,12 @@ def _budget(derived: _Derived, ledger: Ledger | None) -> None:
     derived.add("budget.raise_reaches", reached, "vllm.ledger.available")
     if asked is None and total and utilization:
         asked = round(total * utilization)
+    need = ledger.needed_kv_bytes
+    if not need and available and ledger.kv_tokens and ledger.max_model_len:
+        need = available * ledger.max_model_len // ledger.kv_tokens
+    if need and available is not None and total and utilization is not None:
+        usual = min(_USUAL * total, total if free is None else free)
+        derived.add("budget.usual_share_covers", available + usual - utilization * total > need, "engine.gpu_memory_utilization")
     if weights is not None and asked:
         derived.add("budget.weights_share", weights / asked)
     if weights is not None and total:
@@ -323,7 +330,7 @@ def _room_above(derived: _Derived, ledger: Ledger | None) -> None:
         return
     free = ledger.free_at_start_bytes if ledger else None
     peak, need = (max(size or 0, GIB) for size in ((ledger.activation_peak_bytes, ledger.needed_kv_bytes) if ledger else (0, 0)))
-    room = min(0.9 * total, total if free is None else free) - weights - peak
+    room = min(_USUAL * total, total if free is None else free) - weights - peak
     derived.add("budget.raise_is_enough", now <= 0.7 and room >= need, "engine.gpu_memory_utilization")
 
 

@@ -26,6 +26,7 @@ class Names:
     experts: tuple[str, ...] = ()
     unified: tuple[str, ...] = ()
     unified_sizes: tuple[str, ...] = ()  # of a size as "79.25 GiB"
+    before_fp8: tuple[str, ...] = ()
     sizes: tuple[tuple[str, float], ...] = field(default=())
 
     def tells(self, what: str, name: str) -> bool:
@@ -62,6 +63,8 @@ def facts_of(facts: Facts, names: Names) -> list[Fact]:
     listed = cards.value if isinstance(cards.value, tuple) else str(cards.value).split(",")
     if any(names.tells("unified", card) for card in listed):
         found.append(Fact("named.unified_memory", True, cards.place))
+    if any(names.tells("before_fp8", card) for card in listed):
+        found.append(Fact("named.before_fp8", True, cards.place))
     if cards.name == "gpus.names" and listed and (size := names.size_of_card(listed[0])) is not None:
         found.append(Fact("named.card_bytes", size, cards.place))
     sizes = _sizes(listed, names)

@@ -4,11 +4,11 @@ Order is the signature's (cheapest and best proved first), but advice that would
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.diagnosis import words
 from bot.diagnosis.causes import family_of
-from bot.diagnosis.signatures import Finding, Remedy
+from bot.diagnosis.signatures import Finding, Remedy, Variant
 from bot.diagnosis.sizing_words import Impossible, Sized
 from bot.facts import Facts
 from bot.model import Certainty, Recommendation, Text, WillNotHelp
@@ -65,13 +65,23 @@ def chosen(findings: Sequence[Finding], facts: Facts) -> list[Remedy]:
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What a remedy of the vocabulary means to a person: what to do, what it leads to, its risk, and the option of the server that failed. `lacks`: why that
-    server has nothing of the kind."""
+    server has nothing of the kind; `where`: what it means instead where some facts hold, the first that applies; `adds` and `late`: as of such a variant."""
 
     says: Text
     effect: Text
     risk: str
     option: str = ""
     lacks: Text | None = None
+    where: tuple[Variant, ...] = ()
+    adds: Text | None = None
+    late: bool = False
+
+    def here(self, facts: Facts) -> "Meaning":
+        """What it means with these facts."""
+        found = next((variant for variant in self.where if variant.applies(facts)), None)
+        if found is None:
+            return self
+        return replace(self, says=found.says or self.says, adds=found.adds, late=found.late, lacks=self.lacks or (found.lacks and words.fill(found.lacks, facts)))
 
 
 def advise(
@@ -79,10 +89,11 @@ def advise(
 ) -> tuple[tuple[Recommendation, ...], tuple[WillNotHelp, ...]]:
     """Recommendations with their numbers, and what will not help: a knob that sizing shows to be of no use here moves from the first to the second."""
     made: list[Recommendation] = []
+    late: list[Recommendation] = []
     useless = {item.remedy + ":" + item.direction: item for item in _will_not_help(finding, facts)}
     for remedy in remedies:
         name, direction = split(remedy.id)
-        meaning = meanings.get(remedy.id) or Meaning(Text(remedy.id), Text(""), "medium")
+        meaning = (meanings.get(remedy.id) or Meaning(Text(remedy.id), Text(""), "medium")).here(facts)
         if meaning.lacks is not None:
             useless[f"{name}:{direction}"] = WillNotHelp(name, direction, meaning.lacks)
             continue
@@ -93,15 +104,22 @@ def advise(
         special = remedy.why if remedy.why is not None and words.complete(remedy.why, facts) else None
         general = special is None
         why = words.fill(special or meaning.says, facts)
+        kept = late if meaning.late else made
         if sized is None:
-            made.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk, general=general, option=meaning.option))
+            why, general = _with(why, general, meaning, facts)
+            kept.append(Recommendation(name, direction, why, words.fill(meaning.effect, facts), meaning.risk, general=general, option=meaning.option))
             continue
         if sized.why is not None:
             why = sized.why if general and sized.to_value is not None else _join(why, sized.why)
             general = general and sized.to_value is None
+        why, general = _with(why, general, meaning, facts)
         effect = sized.effect if sized.effect.en else words.fill(meaning.effect, facts)
-        made.append(Recommendation(name, direction, why, effect, meaning.risk, sized.from_value, sized.to_value, sized.predicted, general, meaning.option))
-    return tuple(made[:MOST]), tuple(useless.values())
+        kept.append(Recommendation(name, direction, why, effect, meaning.risk, sized.from_value, sized.to_value, sized.predicted, general, meaning.option))
+    return tuple([*made[: MOST - min(1, len(late))], *late][:MOST]), tuple(useless.values())
+
+
+def _with(why: Text, general: bool, meaning: Meaning, facts: Facts) -> tuple[Text, bool]:
+    return (_join(why, words.fill(meaning.adds, facts)), False) if meaning.adds is not None else (why, general)
 
 
 def _join(one: Text, other: Text) -> Text:

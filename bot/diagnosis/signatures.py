@@ -28,6 +28,22 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """What a remedy means where some facts hold (an unknown one: they do not). `says` instead of the general words, `adds` after whatever is said of it; `late`:
+    after all others; `lacks`: not at all, and why."""
+
+    when: Conditions
+    unless: Conditions = field(default_factory=dict)
+    says: Text | None = None
+    adds: Text | None = None
+    late: bool = False
+    lacks: Text | None = None
+
+    def applies(self, facts: Facts) -> bool:
+        return all_hold(facts, self.when) is True and not any(check(facts, name, condition) for name, condition in self.unless.items())
+
+
+@dataclass(frozen=True, slots=True)
 class NoHelp:
     """What people would try and what would not help, or hurt."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from bot.diagnosis.names import Names
-from bot.diagnosis.signatures import Signature
+from bot.diagnosis.signatures import Signature, Variant
 from bot.logs.messages import LogMessage
 from bot.logs.scan import Scanner
 from bot.model import Text
@@ -15,7 +15,8 @@ from bot.servers import Server
 @dataclass(frozen=True, slots=True)
 class RemedyText:
     """What a remedy of the vocabulary means to the person who carries it out. `cost` orders remedies of equal proof (1: nothing is lost; 5: money);
-    `of_server`: the text names options of the assumed server, so that each other server needs a text of its own."""
+    `of_server`: the text names options of the assumed server, so that each other server needs a text of its own; `where`: what it means instead where some facts hold, with the
+    assumed server."""
 
     id: str
     says: Text
@@ -23,6 +24,7 @@ class RemedyText:
     risk: str = "low"
     cost: int = 3
     of_server: bool = False
+    where: tuple[Variant, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,18 @@ def _of_file(
         yield from _sentences(read.signature(document, Path(file).stem), messages)
     elif file.startswith("names/"):
         yield from _of_names(document)
+    else:
+        yield from _of_variants(document, names)
+
+
+def _of_variants(document: Mapping[str, Any], names: set[str]) -> Iterator[tuple[Place, str]]:
+    """Of remedies.yaml: what a remedy means elsewhere asks for facts and fills in facts that there are."""
+    for remedy, item in document.items():
+        for index, part in enumerate(item.get("where", ())):
+            place = (remedy, "where", index)
+            yield from (((*place, key, fact), f"no fact {fact!r}") for key in ("if", "unless") for fact in part.get(key) or {} if not _known(fact, names))
+            for told in (read.text_of(part[key]) for key in ("says", "adds", "lacks") if key in part):
+                yield from ((place, what) for _, what in _placeholders(told, names))
 
 
 def _of_names(document: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:

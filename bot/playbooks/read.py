@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.diagnosis.names import Names
-from bot.diagnosis.signatures import Decider, NoHelp, Remedy, Signature
+from bot.diagnosis.signatures import Decider, NoHelp, Remedy, Signature, Variant
 from bot.errors import KnowledgeError
 from bot.logs.messages import LogMessage
 from bot.model import Certainty, Phase, Text
@@ -191,4 +191,8 @@ def names(items: Mapping[str, Any]) -> Names:
 
 
 def remedy_text(name: str, item: Mapping[str, Any]) -> RemedyText:
-    return RemedyText(name, text_of(item["says"]), text_of(item["effect"]), item.get("risk", "low"), item.get("cost", 3), item.get("of_server", False))
+    where = tuple(
+        Variant(part["if"], part.get("unless", {}), _maybe(part.get("says")), _maybe(part.get("adds")), part.get("late", False), _maybe(part.get("lacks")))
+        for part in item.get("where", ())
+    )
+    return RemedyText(name, text_of(item["says"]), text_of(item["effect"]), item.get("risk", "low"), item.get("cost", 3), item.get("of_server", False), where)

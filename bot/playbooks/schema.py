@@ -196,7 +196,10 @@ SIGNATURE_KEYS: dict[str, Checker] = {
     "decides": _entries(_DECIDER_KEYS, ("source", "would_tell"), short=False),
     "quotes": _quotes,
 }
-REMEDY_KEYS: dict[str, Checker] = {"says": text, "effect": text, "risk": _of(["low", "medium", "high"]), "cost": _tier, "of_server": _flag}
+_VARIANT_KEYS: dict[str, Checker] = {"if": conditions, "unless": conditions, "says": text, "adds": text, "late": _flag, "lacks": text}
+REMEDY_KEYS: dict[str, Checker] = {
+    "says": text, "effect": text, "risk": _of(["low", "medium", "high"]), "cost": _tier, "of_server": _flag, "where": _entries(_VARIANT_KEYS, ("if",), short=False),
+}  # fmt: skip
 PROOF_KEYS: dict[str, Checker] = {"examples": _anything, "not": _anything}
 
 
@@ -222,7 +225,7 @@ def check_signature(document: object) -> Mistakes:
     return mistakes
 
 
-NAME_LISTS = ("hybrid", "plain", "latent", "multimodal", "experts", "unified", "unified_sizes")
+NAME_LISTS = ("hybrid", "plain", "latent", "multimodal", "experts", "unified", "unified_sizes", "before_fp8")
 
 
 def check_names(document: object) -> Mistakes:

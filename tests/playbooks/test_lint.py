@@ -209,3 +209,10 @@ def test_a_mistake_in_a_server_is_named(root: Path, old: str, new: str, says: st
     assert old in SERVER
     found = _with_servers(root, SERVER.replace(old, new))
     assert any(line.startswith("servers/other.yaml:") and says in line for line in found), found
+
+
+def test_a_meaning_elsewhere_that_asks_for_an_unknown_fact_is_named(root: Path) -> None:
+    (root / "remedies.yaml").write_text("restart:\n  says: Start again.\n  effect: It starts again.\n  where:\n    - {if: {no.fact: {equals: 1}}, adds: 'Or {no.text}.'}\n")
+    found = mistakes(root)
+    assert any("remedies.yaml:5" in line and "no fact 'no.fact'" in line for line in found), found
+    assert any("no fact 'no.text'" in line for line in found), found

@@ -1,0 +1,97 @@
+"""What a remedy means here: the card, the release and the limits in force change its words and its place, and take it away where nothing is left of it."""
+
+import pytest
+
+from bot.model import Diagnosis
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.test_fitting_advice import remedies
+from tests.diagnosis.test_other_servers import advised
+from tests.diagnosis.test_pastes import frame, oom
+
+CARD = "GPU 0: {} (UUID: GPU-f8f8f0ba-6911-0639-5c79-54e69b405e4d)\n"
+TOO_LONG = (
+    "INFO 03-01 10:00:00 [core.py:58] Initializing a V1 LLM engine (v0.9.1) with config: model='/models/m', dtype=torch.bfloat16, max_seq_len=131072\n"
+    "INFO 03-01 10:00:31 [gpu_worker.py:227] Available KV cache memory: {0} GiB\n"
+    "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV "
+    "cache memory ({0} GiB). Based on the available memory, the estimated maximum model length is {1}. Try increasing `gpu_memory_utilization` or decreasing "
+    "`max_model_len` when initializing the engine.\n"
+)
+CAPTURE = frame("vllm/{}model_runner.py", "capture_model", "with torch.cuda.graph(graph):") + oom()
+ENCODER = frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + frame("vllm/model_executor/models/qwen2_5_vl.py", "get_multimodal_embeddings") + oom()
+LANGUAGE = frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + frame("vllm/v1/worker/gpu_model_runner.py", "_dummy_run") + oom()
+POOLS = "by PyTorch, with 6.20 GiB allocated in private pools (e.g., CUDA Graphs), and"
+
+
+def too_long(card: str, share: str = "0.9", available: str = "12.00", estimated: str = "98304") -> Diagnosis:
+    args = f"vllm serve /models/m --gpu-memory-utilization {share}\n"
+    return diagnose({"container.log": TOO_LONG.format(available, estimated), "args.txt": args, "nvidia-smi.txt": CARD.format(card)})
+
+
+@pytest.mark.parametrize("card", ["NVIDIA A100-SXM4-80GB", "Tesla T4"])
+def test_an_fp8_cache_comes_last_on_a_card_without_fp8_and_says_what_it_needs(card: str) -> None:
+    found = too_long(card)
+    assert remedies(found)[-1] == "kv_cache_dtype:fp8"
+    assert "8.9" in advised(found, "kv_cache_dtype:fp8").why.en
+    assert "8.9" in advised(found, "kv_cache_dtype:fp8").why.zh
+
+
+def test_an_fp8_cache_keeps_its_place_on_a_card_that_computes_fp8() -> None:
+    found = too_long("NVIDIA H100 80GB HBM3")
+    assert remedies(found)[-1] != "kv_cache_dtype:fp8"
+    assert "8.9" not in advised(found, "kv_cache_dtype:fp8").why.en
+
+
+def test_a_share_that_was_set_low_is_raised_before_requests_are_cut_shorter() -> None:
+    assert remedies(too_long("NVIDIA H100 80GB HBM3", "0.6"))[:2] == ["gpu_memory_utilization:raise", "max_model_len:lower"]
+
+
+@pytest.mark.parametrize(("share", "available"), [("0.9", "12.00"), ("0.85", "2.00")])
+def test_requests_are_cut_shorter_first_where_the_usual_share_would_not_do(share: str, available: str) -> None:
+    assert remedies(too_long("NVIDIA L4", share, available, "16384"))[0] == "max_model_len:lower"
+
+
+@pytest.mark.parametrize(("version", "named"), [("0.9.2", "--compilation-config"), ("0.11.0", "--compilation-config"), ("0.11.2", "--max-cudagraph-capture-size")])
+def test_sizes_of_graphs_are_set_with_the_options_of_the_release(version: str, named: str) -> None:
+    log = f"INFO 03-01 10:00:00 [core.py:58] Initializing a V1 LLM engine (v{version}) with config: model='/models/m', max_seq_len=4096\n"
+    why = advised(diagnose({"container.log": log + CAPTURE.format("v1/worker/gpu_")}), "cudagraph_sizes:lower").why
+    assert named in why.en
+    assert named in why.zh
+
+
+def test_the_older_engine_captures_as_many_graphs_as_requests_may_run() -> None:
+    log = "INFO 03-01 10:00:00 llm_engine.py:161] Initializing an LLM engine (v0.4.2) with config: model='/models/m', max_seq_len=4096\n"
+    assert "--max-num-seqs" in advised(diagnose({"container.log": log + CAPTURE.format("worker/")}), "cudagraph_sizes:lower").why.en
+
+
+def multimodal(limit: str, stack: str, model: str = "org/some-vl-7b") -> Diagnosis:
+    return diagnose({"container.log": stack, "args.txt": f"vllm serve {model} --limit-mm-per-prompt {limit}\n"})
+
+
+def test_media_of_which_none_are_accepted_cannot_be_limited_further() -> None:
+    found = multimodal('\'{"image":0,"video":0}\'', LANGUAGE)
+    assert "multimodal_limits:lower" not in remedies(found)
+    assert any(each.remedy == "multimodal_limits" for each in found.will_not_help)
+
+
+def test_where_one_image_is_the_limit_its_size_is_what_can_be_limited() -> None:
+    assert "pixel" in advised(multimodal("image=1", ENCODER), "multimodal_limits:lower").why.en
+    found = multimodal("image=1", LANGUAGE)
+    assert remedies(found)[-1] == "multimodal_limits:lower"
+
+
+def test_a_limit_of_many_images_is_lowered_first() -> None:
+    found = multimodal("image=16", LANGUAGE)
+    assert remedies(found)[0] == "multimodal_limits:lower"
+    assert "already" not in found.recommendations[0].why.en
+
+
+def test_a_model_that_hears_is_not_told_of_images() -> None:
+    found = diagnose({"container.log": LANGUAGE, "args.txt": "vllm serve openai/whisper-large-v3\n"})
+    assert not any("image" in each.why.en for each in found.recommendations)
+
+
+def test_graphs_that_hold_much_of_the_card_may_be_fewer_where_serving_ran_out() -> None:
+    fatal = "(EngineCore pid=41) ERROR 03-01 10:00:02 [core.py:1110] EngineCore encountered a fatal error.\n"
+    step = frame("vllm/v1/worker/gpu_model_runner.py", "execute_model")
+    assert "cudagraph_sizes:lower" in remedies(diagnose({"container.log": fatal + step + oom().replace("by PyTorch, and", POOLS)}))
+    assert "cudagraph_sizes:lower" not in remedies(diagnose({"container.log": fatal + step + oom()}))
