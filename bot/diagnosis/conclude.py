@@ -31,6 +31,8 @@ _CIRCUMSTANCES = frozenset(
     }
 )  # fmt: skip
 _SILENT = "what was given of it does not say"
+_CARDS_READ = "nvidia-smi.txt"
+_TOOLS = {"HIP": "rocm-smi", "XPU": "xpu-smi", "NPU": "npu-smi"}  # what reads cards of other makers, of which no file is read here
 _OF_LOG = ("failure.", "alloc.", "budget.", "engine.", "stack.", "requests.", "limits.")  # a verdict on these rests on the log's root
 
 
@@ -194,7 +196,8 @@ def _gaps(finding: Finding, facts: Facts, context: Context) -> tuple[Gap, ...]:
     gaps += [replace(gap, matters=False if sure else gap.matters) for gap in context.gaps if gap.source not in named]
     if finding.unknown:
         gaps += [replace(gap, matters=True) for gap in context.absent if gap.source not in named and _covers(gap.source, finding.unknown)]
-    return tuple(gaps)
+    tool = _TOOLS.get(str(facts.get("alloc.platform")), _CARDS_READ)
+    return tuple(replace(gap, source=tool) if gap.source == _CARDS_READ else gap for gap in gaps)
 
 
 def _which_server(advice: Sequence[Recommendation], facts: Facts, context: Context) -> tuple[Gap, ...]:

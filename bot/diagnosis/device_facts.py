@@ -326,6 +326,8 @@ def _room_above(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.loaded_weights_bytes", int(weights), "sglang.weights")
         derived.add("budget.loaded_total_bytes", int(weights + rest), "sglang.weights")
     now = derived.number("engine.gpu_memory_utilization", "sglang.no_cache.mem_fraction")
+    if weights and now and not total and ledger and ledger.available_kv_bytes is not None:
+        total = (weights + ledger.available_kv_bytes) / now  # at least: the budget held these two and the peak
     if not weights or not total or now is None:
         return
     free = ledger.free_at_start_bytes if ledger else None

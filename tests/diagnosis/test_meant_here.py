@@ -95,3 +95,44 @@ def test_graphs_that_hold_much_of_the_card_may_be_fewer_where_serving_ran_out() 
     step = frame("vllm/v1/worker/gpu_model_runner.py", "execute_model")
     assert "cudagraph_sizes:lower" in remedies(diagnose({"container.log": fatal + step + oom().replace("by PyTorch, and", POOLS)}))
     assert "cudagraph_sizes:lower" not in remedies(diagnose({"container.log": fatal + step + oom()}))
+
+
+@pytest.mark.parametrize(("maker", "tool"), [("NPU", "npu-smi"), ("HIP", "rocm-smi"), ("CUDA", "nvidia-smi.txt")])
+def test_what_is_to_be_read_is_asked_of_the_tool_of_those_cards(maker: str, tool: str) -> None:
+    found = diagnose({"container.log": oom().replace("CUDA out of memory", f"{maker} out of memory")})
+    assert [gap.source for gap in found.gaps if "smi" in gap.source] == [tool]
+
+
+def test_cards_of_unequal_memory_are_nobody_elses_use_of_them() -> None:
+    cards = CARD.format("NVIDIA GeForce RTX 3090") + "GPU 1: NVIDIA RTX A4000 (UUID: GPU-41f8f0ba-6911-0639-5c79-54e69b405e4d)\n"
+    log = "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes.\n"
+    args = "python -m sglang.launch_server --model-path /models/m --tp-size 2\n"
+    assert diagnose({"container.log": log, "nvidia-smi.txt": cards, "args.txt": args}).cause == "heterogeneous_gpus"
+    assert diagnose({"container.log": log, "args.txt": args}).cause == "other_process_on_gpu"
+
+
+def test_a_damaged_heap_is_told_from_an_abort_that_nothing_explains() -> None:
+    found = diagnose({"container.log": "malloc(): unsorted double linked list corrupted\n"})
+    assert (found.cause, remedies(found)[:2]) == ("abort", ["vllm_version:change", "application:fix"])
+    assert "heap" in found.summary.en
+    other = diagnose({"container.log": "Fatal Python error: Aborted\n"})
+    assert "heap" not in other.summary.en
+    assert all("repaired" not in each.why.en for each in other.recommendations)
+
+
+def test_the_allocators_text_alone_says_for_which_stage_each_advice_is() -> None:
+    found = diagnose({"container.log": oom()})
+    assert "while it loads" in advised(found, "gpu_memory_utilization:lower").why.en
+    assert "still loading" in advised(found, "quantization:enable").why.en
+
+
+@pytest.mark.parametrize(("share", "smaller"), [("0.38", False), ("0.9", True)])
+def test_a_model_is_left_as_it_is_where_a_share_was_set_low_on_a_card_of_unknown_size(share: str, smaller: bool) -> None:
+    log = (
+        "INFO 06-18 14:02:21 [gpu_model_runner.py:1624] Model loading took 14.9889 GiB and 3.918855 seconds\n"
+        "INFO 06-18 14:02:40 [gpu_worker.py:227] Available KV cache memory: 0.00 GiB\n"
+        "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.\n"
+    )
+    found = diagnose({"container.log": log, "args.txt": f"vllm serve /models/m --gpu-memory-utilization {share}\n"})
+    assert remedies(found)[0] == "gpu_memory_utilization:raise"
+    assert ("quantization:enable" in remedies(found)) is smaller
