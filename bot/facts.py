@@ -330,6 +330,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "events.disk_pressure": ("bool", "the node is short of disk"),
     "events.node_pressure": ("bool", "the node is short of memory"),
     "events.create_failed": ("text", "message of a pod that could not be made"),
+    "events.job_deadline": ("bool", "a job was ended, since its time was over"),
     "events.owner_deleted": ("bool", "its owner deleted the pod"),
     "events.moved": ("text", "a controller took the pod away on purpose (consolidation, descheduling, new requests)"),
     "events.start_failed": ("text", "a container could not be started, in the kubelet's words"),

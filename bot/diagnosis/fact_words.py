@@ -150,6 +150,7 @@ SAYS: dict[str, Text] = {
     "endpoint.deployment": Text("State of the served entity that is worst off: {value}.", "状态最差的 served entity：{value}。"),
     "endpoint.message": Text("The platform says of it: {value}.", "平台的说明：{value}。"),
     "endpoint.update": Text("State of the endpoint's last update: {value}.", "端点最近一次更新的状态：{value}。"),
+    "events.job_deadline": Text("The job had used up the time that it is allowed.", "作业用完了允许的运行时间。"),
     "events.system_oom": Text("The kubelet saw a kill for the whole node.", "kubelet 看到整个节点内存耗尽时的终止。"),
     "events.unschedulable": Text("What the scheduler lacks: {value}.", "调度器缺少的资源：{value}。"),
     "failure.after_phase": Text("The last stage before it: {value}.", "之前的最后阶段：{value}。"),

@@ -15,9 +15,9 @@ from bot.units import GIB
 OLD = 3 * 86400  # seconds of quiet running after which an end before them is history
 LIGHT_NEEDS = 8 * GIB
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
-# The words of runc (of both ages), crun and CRI-O, which refuses a limit below its minimum before anything runs.
+# The words of runc (of both ages), crun, docker and CRI-O; the last two refuse a limit below its minimum before anything runs.
 _NO_ROOM_TO_START = re.compile(
-    r"container init was OOM-killed|possibly OOM-killed|memory limit too low\?|memory limit could be too low|set memory limit \d+ too low"
+    r"container init was OOM-killed|possibly OOM-killed|memory limit too low\?|memory limit could be too low|set memory limit \d+ too low|Minimum memory limit allowed is \d"
     r"|unable to set memory limit to \d+|to (?:\S+/)?memory\.(?:memsw\.)?limit_in_bytes: .{0,400}device or resource busy",
     re.IGNORECASE | re.DOTALL,
 )

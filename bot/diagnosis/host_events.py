@@ -182,11 +182,16 @@ def _named(events: list[Record]) -> list[Fact]:
         ("hook-failed", "events.hook_failed", "message"),
         ("probe-errored", "events.probe_errored", "message"),
         ("create-failed", "events.create_failed", "message"),
+        ("deadline", "events.job_deadline", ""),
     ):
         event = next((event for event in events if event.text("kind") == kind), None)
         if event is not None:
             told: Value = event.text(value) or True if value else True
             found.append(Fact(name, told, event.place("kind")))
+    if all(fact.name != "events.unschedulable" for fact in found):  # the autoscaler's refusal outlives the scheduler's own event
+        event = next((event for event in events if event.text("kind") == "no-scale-up"), None)
+        if event is not None:
+            found.append(Fact("events.unschedulable", event.text("lacks") or "other", event.place("message", "kind")))
     return found
 
 
