@@ -35,6 +35,7 @@ _NOT_SHOWN = Text("Nothing shows that memory ran out here.", "没有迹象表明
 _IDLE = "{alloc.unallocated_bytes}"  # words against an option that name it call it too little
 Sizer = Callable[[str, str], Sized | Impossible | None]
 MOST = 4
+_CRUMBS = 0.02  # of the card: less than this is scattered over every allocator and never in one piece
 
 
 def split(remedy: str) -> tuple[str, str]:
@@ -129,13 +130,21 @@ def _join(one: Text, other: Text) -> Text:
 def _will_not_help(finding: Finding, facts: Facts) -> tuple[WillNotHelp, ...]:
     """What people would try here, with the reason why it does not help."""
     found: dict[str, WillNotHelp] = {}
-    idle_covers = facts.get("alloc.slack_covers_request") is True
+    idle_covers = _idle_covers(facts)
     for item in finding.signature.will_not_help:
         name, direction = split(item.id)
         why = item.why or _wrong_kind(item.id, finding, facts)
         if why is not None and item.applies(facts) and words.complete(why, facts) and not (idle_covers and _IDLE in why.en):
             found[item.id] = WillNotHelp(name, direction, words.fill(why, facts))
     return tuple(found.values())
+
+
+def _idle_covers(facts: Facts) -> bool:
+    """Whether what PyTorch held unused would have been enough, alone or, where it is no crumbs, together with what was free on the card."""
+    wanted, free, idle, total = (facts.get(f"alloc.{name}_bytes") for name in ("requested", "free", "unallocated", "total"))
+    if isinstance(wanted, int) and isinstance(free, int) and isinstance(idle, int) and isinstance(total, int) and idle >= _CRUMBS * total:
+        return free < wanted <= free + idle or facts.get("alloc.slack_covers_request") is True
+    return facts.get("alloc.slack_covers_request") is True
 
 
 def _wrong_kind(remedy: str, finding: Finding, facts: Facts) -> Text | None:

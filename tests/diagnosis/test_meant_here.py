@@ -136,3 +136,17 @@ def test_a_model_is_left_as_it_is_where_a_share_was_set_low_on_a_card_of_unknown
     found = diagnose({"container.log": log, "args.txt": f"vllm serve /models/m --gpu-memory-utilization {share}\n"})
     assert remedies(found)[0] == "gpu_memory_utilization:raise"
     assert ("quantization:enable" in remedies(found)) is smaller
+
+
+@pytest.mark.parametrize(("free", "told"), [("17.73 GiB", False), ("2.73 GiB", True)])
+def test_unused_memory_is_not_called_too_little_where_with_what_was_free_it_covers_the_request(free: str, told: bool) -> None:
+    found = diagnose({"container.log": LANGUAGE.replace(oom(), oom("19.63 GiB", "79.15 GiB", free, "61.42 GiB", "57.10 GiB", "4.07 GiB"))})
+    assert any(each.remedy == "expandable_segments" for each in found.will_not_help) is told
+
+
+@pytest.mark.parametrize(("model", "others"), [("org/some-3b-instruct", True), ("org/some-34b-instruct", False)])
+def test_a_small_model_is_made_no_smaller_on_a_large_card_that_leaves_it_no_cache(model: str, others: bool) -> None:
+    log = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.\n"
+    found = diagnose({"container.log": log, "args.txt": f"vllm serve {model} --gpu-memory-utilization 0.97\n", "nvidia-smi.txt": CARD.format("NVIDIA H100 80GB HBM3")})
+    assert ("free_gpu_process" in remedies(found)) is others
+    assert ("quantization:enable" in remedies(found)) is not others
