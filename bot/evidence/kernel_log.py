@@ -28,7 +28,7 @@ _ANCHORS = (
     b"oom", b"Killed process", b"Kill process", b"out of memory", b"Out of memory", b"memory: usage", b"Xid", b"NVRM", b"NVLink",
     b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
     b"SysRq", b"systemd-oomd", b"earlyoom[", b"OOMController", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
-    b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"swap: usage",
+    b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"hardware memory corruption", b"swap: usage",
     b"fork rejected by pids", b"trap invalid opcode", b"amdgpu", b"dxgkio_make_resident",
 )  # fmt: skip
 _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)
@@ -57,7 +57,7 @@ _SIGNS = (  # other things a kernel log can prove, each by its first line
     ("wsl_not_resident", re.compile(r"dxgk: (dxgkio_make_resident: Ioctl failed: -12)\b")),  # ENOMEM: Windows did not give the memory of the card
     ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
     ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
-    ("memory_failure", re.compile(r"([Mm]emory failure: \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),
+    ("memory_failure", re.compile(r"((?:[Mm]emory failure:|MCE) \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),
     ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than|soft lockup - CPU#\d{1,5} stuck for \d{1,6}s! \[([^\]:]{1,64})")),
     ("pids_refused", re.compile(r"cgroup: fork rejected by pids controller in (\S{1,1000})")),
     ("amd_fault", re.compile(r"amdgpu.{0,80}(page fault \(src_id.{0,120}|ring \S{1,20} timeout.{0,60}|GPU reset begin.{0,40})")),

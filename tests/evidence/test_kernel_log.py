@@ -147,6 +147,7 @@ def test_limit_of_all_services_is_not_the_daemons_where_a_container_under_it_was
     [
         ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1474)", "nvrm_error", "RmInitAdapter failed! (0x26:0x56:1474)"),
         ("NVRM: RmInitAdapter failed! (0x26:0xffff:1133)", "nvrm_error", "RmInitAdapter failed! (0x26:0xffff:1133)"),
+        ("MCE 0x3f7e8c: Killing python3:4711 due to hardware memory corruption", "memory_failure", "MCE 0x3f7e8c: Killing python3:4711 due to hardware memory corruption"),
         ("traps: python3[4421] trap invalid opcode ip:7f1c2a3b4c5d sp:7ffd1 error:0 in libtorch_cpu.so[7f1c2a000000+134000]", "invalid_opcode", "python3"),
         ("cgroup: fork rejected by pids controller in /system.slice/docker-1f0c.scope", "pids_refused", "/system.slice/docker-1f0c.scope"),
         ("amdgpu 0000:c1:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3 pasid:32779)", "amd_fault", "page fault (src_id:0 ring:24 vmid:3 pasid:32779)"),
