@@ -1,5 +1,7 @@
 """What a remedy means here: the card, the release and the limits in force change its words and its place, and take it away where nothing is left of it."""
 
+import json
+
 import pytest
 
 from bot.model import Diagnosis
@@ -150,3 +152,25 @@ def test_a_small_model_is_made_no_smaller_on_a_large_card_that_leaves_it_no_cach
     found = diagnose({"container.log": log, "args.txt": f"vllm serve {model} --gpu-memory-utilization 0.97\n", "nvidia-smi.txt": CARD.format("NVIDIA H100 80GB HBM3")})
     assert ("free_gpu_process" in remedies(found)) is others
     assert ("quantization:enable" in remedies(found)) is not others
+
+
+@pytest.mark.parametrize(
+    ("thrown", "cause"),
+    [
+        ("std::bad_alloc: cudaErrorMemoryAllocation: out of memory", "gpu_oom"),
+        ("MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /work/rmm/cuda_memory_resource.hpp:70: cudaErrorMemoryAllocation out of memory", "gpu_oom"),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", "abort"),
+    ],
+)
+def test_an_allocation_that_the_card_refused_is_no_host_memory_although_it_is_thrown_alike(thrown: str, cause: str) -> None:
+    found = diagnose({"container.log": f"[21:43:12] src/device_vector.cu:23: Memory allocation error on worker 0: {thrown}\n"})
+    assert found.cause == cause
+    assert "bigger_node" not in remedies(found) or cause == "abort"
+
+
+@pytest.mark.parametrize(("log", "first"), [({}, "application:fix"), ({"args.txt": "vllm serve m\n"}, "vllm_version:change")])
+def test_of_an_abort_without_its_output_the_output_is_read_first_unless_a_server_of_models_is_known(log: dict[str, str], first: str) -> None:
+    state = {"terminated": {"exitCode": 134, "reason": "Error"}}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"containerStatuses": [{"name": "c", "restartCount": 4, "state": state}]}}
+    found = diagnose({"pod.json": json.dumps(pod), **log})
+    assert (found.cause, remedies(found)[0]) == ("abort", first)
