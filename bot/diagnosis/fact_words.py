@@ -152,6 +152,7 @@ SAYS: dict[str, Text] = {
     "endpoint.update": Text("State of the endpoint's last update: {value}.", "端点最近一次更新的状态：{value}。"),
     "events.job_deadline": Text("The job had used up the time that it is allowed.", "作业用完了允许的运行时间。"),
     "events.system_oom": Text("The kubelet saw a kill for the whole node.", "kubelet 看到整个节点内存耗尽时的终止。"),
+    "events.scaling_up": Text("An autoscaler has promised the pod a node.", "自动扩缩容已为该 Pod 安排节点。"),
     "events.unschedulable": Text("What the scheduler lacks: {value}.", "调度器缺少的资源：{value}。"),
     "failure.after_phase": Text("The last stage before it: {value}.", "之前的最后阶段：{value}。"),
     "failure.basis": Text("What its stage is known from: {value}.", "判断阶段的依据：{value}。"),
@@ -182,6 +183,11 @@ SAYS: dict[str, Text] = {
     "gpus.left_behind_bytes": Text("Processes of this server still hold {value}, long after it stopped.", "本服务停止很久之后，其进程仍占用 {value}。"),
     "gpus.left_behind_pids": Text("A process of this server that is still there, long after it stopped.", "本服务停止很久之后仍在的进程。"),
     "gpus.read_at": Text("When the cards were looked at.", "查看显卡的时间。"),
+    "gpus.unlisted_bytes": Text(
+        "{value} of the card are in use, yet no process is listed: asked in a container (a pid namespace of its own) or under WSL, nvidia-smi sees no "
+        "processes of others. Ask it on the node.",
+        "显卡已用 {value}，却没有列出任何进程：在容器（独立的 PID 命名空间）或 WSL 中，nvidia-smi 看不到其他进程。请在节点上查看。",
+    ),
     "gpus.process_bytes": Text("The listed processes hold {value}.", "列出的进程占用 {value}。"),
     "gpus.process_names": Text("A process on the card.", "卡上的一个进程。"),
     "gpus.stranger_names": Text("A process on the card that is not this server's.", "卡上不属于本服务的进程。"),

@@ -12,6 +12,7 @@ from bot.facts import Facts
 from bot.model import Fact, Place, Value
 
 _MEMORY_VOLUME = re.compile(r"shm|shared-?mem|tmpfs|ramdisk|ram-?disk", re.IGNORECASE)
+_NODE_COMES_S = 900  # seconds that the cluster autoscaler waits for a node before it gives it up (max-node-provision-time)
 NEAR = 3  # seconds that clocks of kubelet and runtime differ by
 BEFORE, AFTER = 120, 60  # seconds before and after an end in which a kill that the node reports can be the one of that end
 _FILLS = (0.85, 1.02)  # of a limit: what the killed processes held when it was hit
@@ -52,7 +53,7 @@ def derive(facts: Facts) -> Facts:
 
 def _standing(events: list[Record]) -> list[Record]:
     """Without evictions that were taken back, and refusals of the scheduler before it found a node."""
-    over = {"taint-eviction": "taint-cancelled", "unschedulable": "scheduled", "no-scale-up": "scheduled"}
+    over = {"taint-eviction": "taint-cancelled", "unschedulable": "scheduled", "no-scale-up": "scheduled", "scale-up": "scheduled"}
     ended: dict[tuple[str, str], float] = {}
     for event in events:
         if event.text("kind") in over.values():
@@ -192,7 +193,16 @@ def _named(events: list[Record]) -> list[Fact]:
         event = next((event for event in events if event.text("kind") == "no-scale-up"), None)
         if event is not None:
             found.append(Fact("events.unschedulable", event.text("lacks") or "other", event.place("message", "kind")))
-    return found
+    return found + _scaling(events)
+
+
+def _scaling(events: list[Record]) -> list[Fact]:
+    """A node that an autoscaler has asked for, and that may still come: not taken back since, and not long before the newest refusal."""
+    asked = next((event for event in events if event.text("kind") in ("scale-up", "no-scale-up")), None)
+    if asked is None or asked.text("kind") != "scale-up":
+        return []
+    refused = max((event.number("last_at") or 0 for event in events if event.text("kind") == "unschedulable"), default=0)
+    return [Fact("events.scaling_up", True, asked.place("kind"))] if refused - (asked.number("last_at") or 0) <= _NODE_COMES_S else []
 
 
 def _termination(events: list[Record], facts: Facts) -> list[Fact]:

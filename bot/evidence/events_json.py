@@ -40,7 +40,7 @@ _REASONS = {
     "FailedMount": "mount", "FailedAttachVolume": "mount", "FailedCreatePodSandBox": "sandbox", "InspectFailed": "image", "RecreateGroup": "group-restart",
     "DeletedWorkerPod": "deleted", "DeletedHeadPod": "deleted", "ScalingReplicaSet": "rollout", "ContainerGCFailed": "other", "NodeNotHealthy": "node-not-ready",
     "Drain": "drain", "DrainScheduled": "drain", "ScaleDown": "drain", "SpotInterruption": "interrupted", "PreemptScheduled": "interrupted",
-    "Scheduled": "scheduled", "NotTriggerScaleUp": "no-scale-up", "FailedCreate": "create-failed", "FailedToCreateHeadPod": "create-failed", "FailedToCreateWorkerPod": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "ImageGCFailed": "disk-pressure", "XIDError": "gpu-fault",
+    "Scheduled": "scheduled", "NotTriggerScaleUp": "no-scale-up", "FailedScaleUp": "no-scale-up", "TriggeredScaleUp": "scale-up", "Nominated": "scale-up", "FailedCreate": "create-failed", "FailedToCreateHeadPod": "create-failed", "FailedToCreateWorkerPod": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "ImageGCFailed": "disk-pressure", "XIDError": "gpu-fault",
     "KernelOops": "kernel-fault", "TaskHung": "kernel-fault", "CordonStarting": "drain", "RebalanceRecommendation": "node-shutdown",
     "SpotInterrupted": "interrupted", "InstanceSpotInterrupted": "interrupted", "MachineSpotInterrupted": "interrupted", "TerminatingOnInterruption": "interrupted",
     "InstanceStopping": "node-shutdown", "InstanceTerminating": "node-shutdown", "MachineTerminating": "node-shutdown", "ScheduledEvent": "node-shutdown",

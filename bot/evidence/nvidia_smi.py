@@ -17,6 +17,7 @@ MAX_BYTES = 4 * 2**20
 MAX_LINES = 20_000
 MAX_GPUS = 64
 MAX_PROCESSES = 200
+UNLISTED_MIB = 2048  # in use at least, before an empty table of processes says something: a driver holds some hundreds by itself
 IDLE = 1024  # MiB in use at most, of a card whose size is not shown
 
 _LISTED = re.compile(r"^\s*GPU (\d{1,3}): (.{1,80}?) \(UUID: (GPU-[\w-]{8,64}|[\w-]{8,64})\)")
@@ -353,4 +354,7 @@ def _process_facts(state: _State) -> list[Fact]:
             facts.append(Fact("gpus.process_bytes", sum(process[4] or 0 for process in known) * MIB, known[0][5]))
     elif state.processes_seen:
         facts.append(Fact("gpus.processes", 0, None))
+        fullest = max(state.cards.values(), key=lambda card: card.used or 0, default=_Card())
+        if not state.processes and (fullest.used or 0) >= UNLISTED_MIB:
+            facts.append(Fact("gpus.unlisted_bytes", (fullest.used or 0) * MIB, fullest.memory_place))
     return facts

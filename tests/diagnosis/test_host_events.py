@@ -1,5 +1,7 @@
 """What the events say of the end, and of whose."""
 
+from typing import Any
+
 import pytest
 
 from bot.facts import ABSENT, UNKNOWN
@@ -183,3 +185,21 @@ def test_refusal_of_the_scheduler_before_it_found_a_node_is_over() -> None:
     assert derived(events=[refused, other]).get("events.unschedulable") == "gpu"
     again = event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", at="2026-01-14T10:00:00Z", of="")
     assert derived(events=[refused, found, again]).get("events.unschedulable") == "gpu"
+
+
+REFUSED = event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", at="2026-01-14T09:20:14Z", of="")
+ASKED = event("TriggeredScaleUp", "pod triggered scale-up: [{gpu-pool 0->1 (max: 8)}]", at="2026-01-14T09:20:02Z", of="")
+
+
+@pytest.mark.parametrize(
+    ("beside", "comes"),
+    [
+        (event("NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached", at="2026-01-14T09:19:02Z", of=""), True),
+        (event("NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached", at="2026-01-14T09:21:02Z", of=""), ABSENT),
+        (event("FailedScaleUp", "Node scale up in zones a associated with this pod failed: out of resources.", at="2026-01-14T09:21:02Z", of=""), ABSENT),
+        (event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", at="2026-01-14T11:20:14Z", of=""), ABSENT),
+        (event("Scheduled", "Successfully assigned llm/chat-0 to node-1", at="2026-01-14T09:24:12Z", of=""), ABSENT),
+    ],
+)
+def test_node_that_an_autoscaler_asked_for_counts_until_it_is_refused_late_or_found(beside: dict[str, Any], comes: object) -> None:
+    assert derived(events=[REFUSED, ASKED, beside]).get("events.scaling_up") == comes

@@ -3,8 +3,9 @@
 import pytest
 
 from bot.diagnosis.words import show
+from bot.terminal.text import change
 from tests.diagnosis.bundles import diagnose
-from tests.diagnosis.scenes import container, derived, pod, status, terminated
+from tests.diagnosis.scenes import container, derived, event, pod, status, terminated
 
 INVOKED = "[  812.101] CPU 0/KVM invoked oom-killer: gfp_mask=0x15000c0(GFP_KERNEL_ACCOUNT), nodemask=(null), order=0, oom_score_adj=0\n[  812.102] CPU: 4 PID: 2443 Comm: CPU 0/KVM Not tainted 5.4.0\n"
 TABLE = """+-------+---------+-------------------------------------------------------------------------------------------------------------------------+
@@ -161,3 +162,30 @@ def test_an_error_that_may_be_memory_of_the_card_is_not_said_to_be_no_failed_all
     found = diagnose({"container.log": "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled cuda error, NCCL version 2.18.1\n"})
     assert "may be memory" in found.summary.en
     assert all("No allocation failed" not in item.why.en for item in found.will_not_help)
+
+
+@pytest.mark.parametrize(("script", "said"), [("exec /srv/refresh --every 60", "tini"), ("/srv/prepare; /srv/refresh --every 60", "script")])
+def test_program_that_was_executed_is_told_of_an_init_and_not_of_a_script(script: str, said: str) -> None:
+    spec = container("geo-refresh", "tools/geo:1", "64Mi", command=["sh", "-c", script])
+    deleted = {"deletionTimestamp": "2026-01-14T09:31:07Z"}
+    scene = pod([container(), spec], [status(state=terminated(0, "Completed")), status("geo-refresh", state=terminated(137))], metadata=deleted)
+    advice = next(each for each in diagnose({"pod.json": scene}).recommendations if each.id == "entrypoint:propagate_child_exit")
+    assert advice.why is not None
+    assert said in advice.why.en
+
+
+def test_killed_child_is_answered_with_its_parents_end_and_not_with_signals() -> None:
+    found = diagnose({"pod.json": pod([container()], [status(state=terminated(0, "OOMKilled"))])})
+    assert found.cause == "child_killed_in_container"
+    advice = next(each for each in found.recommendations if each.id == "entrypoint:propagate_child_exit")
+    assert "signal" not in change(advice, "en")
+    assert "信号" not in change(advice, "zh")
+
+
+@pytest.mark.parametrize("scaling", [True, False])
+def test_pod_that_an_autoscaler_has_promised_a_node_is_waited_for_first(scaling: bool) -> None:
+    items = [event("FailedScheduling", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", of="")]
+    items += [event("TriggeredScaleUp", "pod triggered scale-up: [{gpu-pool 0->1 (max: 8)}]", of="")] * scaling
+    found = diagnose({"events.json": {"items": items}})
+    assert (found.cause, found.recommendations[0].id) == ("unschedulable", "scheduling:fix")
+    assert ("Wait first" in change(found.recommendations[0], "en")) == scaling

@@ -1,4 +1,4 @@
-"""A use that only grows over several looks is told from one that moves up and down."""
+"""A use that only grows over several looks is told from one that moves up and down, and a use that no process is listed for is told."""
 
 import pytest
 
@@ -65,3 +65,21 @@ def test_free_that_falls_from_look_to_look_tells_a_node_that_empties() -> None:
 
     assert _told(free(200, 160, 120, 80))["node.memory_fall_bytes"] == 120 << 30
     assert "node.memory_fall_bytes" not in _told(free(200, 120, 160, 80))
+
+
+TABLE = """|   0  NVIDIA H100 80GB HBM3          On  |   00000000:1B:00.0 Off |                    0 |
+| N/A   34C    P0            118W /  700W |  {used:>6}MiB /  81559MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
+|=========================================================================================|
+{rows}
+"""
+NONE = "|  No running processes found                                                             |"
+ONE = "|    0   N/A  N/A            4411      C   python3                           74400MiB |"
+
+
+@pytest.mark.parametrize(("used", "rows", "unlisted"), [(74411, NONE, 74411 << 20), (540, NONE, None), (74411, ONE, None), (74411, "", 74411 << 20)])
+def test_card_in_use_beside_an_empty_table_of_processes_is_told(used: int, rows: str, unlisted: int | None) -> None:
+    facts = {fact.name: fact.value for fact in nvidia_smi.read(TABLE.format(used=used, rows=rows).encode(), "nvidia-smi.txt").facts}
+    assert facts.get("gpus.unlisted_bytes") == unlisted
