@@ -122,10 +122,10 @@ def _without_pastes(fresh: tuple[Fact, ...], facts: Facts) -> tuple[Fact, ...]:
 
 
 def _told(facts: Facts, knowledge: Knowledge) -> tuple[Incident, Place] | None:
-    """The failure in a container's termination message (the end of its log, where the pod asks for that) or in what a platform says of a deployment, and
-    where that message stands."""
+    """The failure in a container's termination message (the end of its log, where the pod asks for that) or in what a platform or whoever
+    started it says of it, and where that message stands."""
     for fact in facts:
-        told = (fact.name.startswith("pod.container.") and fact.name.endswith(".message")) or fact.name == "endpoint.message"
+        told = (fact.name.startswith("pod.container.") and fact.name.endswith(".message")) or fact.name == "endpoint.message" or fact.name.startswith("said.")
         if told and isinstance(fact.value, str) and fact.place is not None:
             scan = knowledge.scanner.scan(BytesIO(fact.value.encode(errors="replace")))
             incident = understand(events(scan.hits, fact.place.source), fact.place.source, scan)

@@ -15,16 +15,25 @@ _LOGS = re.compile(
     r"(?:cat|tail|head|less|more|zcat|z?grep|egrep|rg|awk|sed)\b.{0,200}(?:kern|syslog|messages|\.log|journal)|talosctl)\b"
 )
 
+_STARTERS = re.compile(  # what starts a container or a job, or asks a cloud how one ended: a few lines, which say so in the words of a log
+    r"^(?:sudo )?(?:(?:docker|podman|nerdctl)(?: compose)? (?:run|start|up)\b|docker-compose up\b|srun\b|sbatch\b|salloc\b|aws (?:ecs|sagemaker|batch|lambda|logs)\b"
+    r"|gcloud\b|az (?:container|containerapp|ml)\b|heroku\b|fly(?:ctl)?\b|modal\b|pm2\b|supervisorctl\b)"
+)
+_FEW = 12
+
 
 def facts(data: bytes, source: str) -> list[Fact]:
-    """`kernel.*` where it tells of anything (what a filter left out was not looked at), `docker.*` of kills, `events.*` of a table, `pod.*` of a pod."""
+    """`kernel.*` where it tells of anything (what a filter left out was not looked at), `docker.*` of kills, `events.*` of a table, `pod.*` of a pod, and
+    `said.<n>`, a line that what started a container or a job printed, or a cloud that was asked how it ended."""
     every = sections(data)
     logs = [section for section in every if not section.command or _LOGS.search(section.command)]
     lines = [line for section in logs for line in section.lines]
     kernel = [fact for fact in kernel_log.read(_only(data, logs), source).facts if fact.name.startswith("kernel.")]
     told = kernel if any(fact.name not in ("kernel.looked", "kernel.kills") for fact in kernel) else []
     pod = pasted_pods.facts(every, partial(_only, data), source)
-    return [*told, *pod, *kubelet_journal.facts(lines, source), *runtime_events.facts((line.number, line.text, line.place(source)) for line in lines), *events_text.facts(lines, source)]
+    said = [line for section in every if len(section.lines) <= _FEW and _STARTERS.match(section.command) for line in section.lines]
+    words = [Fact(f"said.{number}", line.text, line.place(source)) for number, line in enumerate(said[:50])]
+    return [*told, *pod, *words, *kubelet_journal.facts(lines, source), *runtime_events.facts((line.number, line.text, line.place(source)) for line in lines), *events_text.facts(lines, source)]
 
 
 def _only(data: bytes, kept: list[Section]) -> bytes:

@@ -3,6 +3,7 @@
 import pytest
 
 from bot.evidence.pasted_logs import facts
+from tests.diagnosis.bundles import diagnose
 
 KILL = "Memory cgroup out of memory: Killed process 811 (VLLM::EngineCor) total-vm:9kB, anon-rss:5kB, file-rss:1kB, shmem-rss:0kB"
 
@@ -56,3 +57,22 @@ def test_a_kubelet_that_does_not_hear_from_its_runtime_says_that_the_node_is_not
 def test_a_kubelet_that_has_just_started_is_in_no_trouble() -> None:
     line = "E0203 22:02:03.1 70 kubelet.go:2347] skipping pod synchronization - [container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]"
     assert not facts(f"$ journalctl -u kubelet\n{line}\n".encode(), "node_readings.txt")
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("aws ecs describe-tasks --cluster web --tasks 5f2c", "137\tapp\tOutOfMemoryError: Container killed due to memory usage"),
+        ("docker run --memory 4 chat", "docker: Error response from daemon: Minimum memory limit allowed is 6MB."),
+        ("srun --mem=32G python3 serve.py", "slurmstepd: error: Step 8821.0 exceeded memory limit (33000000 > 32000000), being killed"),
+    ],
+)
+def test_what_a_starter_or_a_cloud_says_of_an_end_is_read_as_a_log_and_quoted_at_its_line(command: str, line: str) -> None:
+    found = diagnose({"node_readings.txt": f"$ free -g\nMem: 64 1 63\n$ {command}\n{line}\n"})
+    assert found.cause == "container_memory_limit"
+    assert any(quote.line == 4 for quote in found.evidence)
+
+
+def test_a_long_output_of_a_starter_is_no_verdict() -> None:
+    log = "INFO loading\n" * 40 + "137\tapp\tOutOfMemoryError: Container killed due to memory usage"
+    assert diagnose({"node_readings.txt": f"$ aws logs tail /ecs/chat\n{log}\n"}).cause == "unknown"
