@@ -189,3 +189,10 @@ def test_pod_that_an_autoscaler_has_promised_a_node_is_waited_for_first(scaling:
     found = diagnose({"events.json": {"items": items}})
     assert (found.cause, found.recommendations[0].id) == ("unschedulable", "scheduling:fix")
     assert ("Wait first" in change(found.recommendations[0], "en")) == scaling
+
+
+@pytest.mark.parametrize(("words", "volume"), [("pod has unbound immediate PersistentVolumeClaims", True), ("3 Insufficient nvidia.com/gpu", False)])
+def test_pod_that_waits_for_a_volume_is_told_to_look_at_its_claim(words: str, volume: bool) -> None:
+    found = diagnose({"events.json": {"items": [event("FailedScheduling", f"0/3 nodes are available: {words}.", of="")]}})
+    assert [each.id for each in found.recommendations] == ["scheduling:fix"]
+    assert ("describe pvc" in change(found.recommendations[0], "en")) == volume
