@@ -7,6 +7,7 @@ that is not answered for has no facts: "N/A", "[Not Supported]" and the like are
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from bot.evidence.document import shorten
 from bot.evidence.reading import Reading
@@ -65,13 +66,26 @@ class _Card:
     history: list[int] = field(default_factory=list)  # use at each look, oldest first
 
 
+class _Process(NamedTuple):
+    """A row of a list of processes. `look`: which list of the file it stands in; `used` in MiB."""
+
+    gpu: int | None
+    pid: int
+    name: str
+    kind: str
+    used: int | None
+    place: Place
+    look: int
+
+
 @dataclass(slots=True)
 class _State:
     """What is known while the lines go by."""
 
     source: str
     cards: dict[int, _Card] = field(default_factory=dict)
-    processes: list[tuple[int | None, int, str, str, int | None, Place]] = field(default_factory=list)
+    processes: list[_Process] = field(default_factory=list)
+    looks: int = 0
     facts: list[Fact] = field(default_factory=list)
     uuids: dict[str, int] = field(default_factory=dict)
     header: list[str] = field(default_factory=list)
@@ -132,6 +146,7 @@ def _line(text: str, place: Place, state: _State) -> None:
     elif _QUERY.match(text):
         state.header = [_column(word) for word in text.split(",")]
         state.processes_seen = state.processes_seen or "pid" in state.header
+        state.looks += "pid" in state.header
     elif state.header and "," in text and _row(text, place, state):
         return
     else:
@@ -204,6 +219,7 @@ def _detail(text: str, place: Place, state: _State) -> None:
 def _table(text: str, place: Place, state: _State) -> None:
     if "Processes:" in text:
         state.processes_seen = True
+        state.looks += 1
     name = _TABLE_NAME.match(text)
     if name:
         state.current = int(name[1])
@@ -222,7 +238,7 @@ def _table(text: str, place: Place, state: _State) -> None:
         return
     process = _PROCESS.match(text)
     if process and len(state.processes) < MAX_PROCESSES:
-        state.processes.append((int(process[1]), int(process[2]), process[4], process[3], int(process[5]) if process[5] else None, place))
+        state.processes.append(_Process(int(process[1]), int(process[2]), process[4], process[3], int(process[5]) if process[5] else None, place, state.looks))
 
 
 def _mib(word: str) -> int | None:
@@ -244,7 +260,7 @@ def _row(text: str, place: Place, state: _State) -> bool:
         index = state.uuids.get(uuid)
         used = _mib(row.get("used_gpu_memory") or row.get("used_memory") or "")
         if len(state.processes) < MAX_PROCESSES:
-            state.processes.append((index, int(pid), row.get("process_name") or row.get("name") or "", "C", used, place))
+            state.processes.append(_Process(index, int(pid), row.get("process_name") or row.get("name") or "", "C", used, place, state.looks))
         return True
     index_word = row.get("index", "")
     uuid = row.get("uuid") or row.get("gpu_uuid") or ""
@@ -327,31 +343,44 @@ def _summary(state: _State) -> list[Fact]:
     return facts
 
 
-def _growing(processes: list[tuple[int | None, int, str, str, int | None, Place]]) -> list[Fact]:
+def _growing(processes: list[_Process]) -> list[Fact]:
     """How much the process grew that grew most over the looks, each known by its card and number."""
     looks: dict[tuple[int | None, int], list[int]] = {}
-    for index, pid, _, _, used, _ in processes:
-        if used is not None:
-            looks.setdefault((index, pid), []).append(used)
+    for process in processes:
+        if process.used is not None:
+            looks.setdefault((process.gpu, process.pid), []).append(process.used)
     most = max((growth(history) for history in looks.values()), default=0)
-    return [Fact("gpus.use_growth_bytes", most * MIB, processes[-1][5])] if most else []
+    return [Fact("gpus.use_growth_bytes", most * MIB, processes[-1].place)] if most else []
+
+
+def _newest(processes: list[_Process]) -> list[_Process]:
+    """Each process as the last look at it shows it: of several looks at the same card, or at cards that a list does not name, the earlier rows are left out."""
+    later: dict[int, list[_Process]] = {}
+    kept: list[_Process] = []
+    for process in reversed(processes):
+        same = later.setdefault(process.pid, [])
+        if not any(one.look > process.look and (one.gpu is None or process.gpu is None or one.gpu == process.gpu) for one in same):
+            kept.append(process)
+        same.append(process)
+    return kept[::-1]
 
 
 def _process_facts(state: _State) -> list[Fact]:
     facts: list[Fact] = []
-    for number, (index, pid, name, kind, used, place) in enumerate(state.processes):
-        for key, value in (("gpu", index), ("pid", pid), ("name", name or None), ("type", kind), ("used_bytes", None if used is None else used * MIB)):
+    processes = _newest(state.processes)
+    for number, one in enumerate(processes):
+        for key, value in (("gpu", one.gpu), ("pid", one.pid), ("name", one.name or None), ("type", one.kind), ("used_bytes", None if one.used is None else one.used * MIB)):
             if value is not None:
-                facts.append(Fact(f"gpu.process.{number}.{key}", value, place))
-    compute = [process for process in state.processes if "C" in process[3]]
+                facts.append(Fact(f"gpu.process.{number}.{key}", value, one.place))
+    compute = [process for process in processes if "C" in process.kind]
     if compute and not any(fact.name == "gpus.use_growth_bytes" for fact in _summary(state)):
-        facts += _growing(compute)
+        facts += _growing([process for process in state.processes if "C" in process.kind])
     if compute:
-        facts.append(Fact("gpus.processes", len(compute), compute[0][5]))
-        facts.append(Fact("gpus.process_names", tuple(dict.fromkeys(process[2] for process in compute))[:20], compute[0][5]))
-        known = [process for process in compute if process[4] is not None]
+        facts.append(Fact("gpus.processes", len(compute), compute[0].place))
+        facts.append(Fact("gpus.process_names", tuple(dict.fromkeys(process.name for process in compute))[:20], compute[0].place))
+        known = [process for process in compute if process.used is not None]
         if known:
-            facts.append(Fact("gpus.process_bytes", sum(process[4] or 0 for process in known) * MIB, known[0][5]))
+            facts.append(Fact("gpus.process_bytes", sum(process.used or 0 for process in known) * MIB, known[0].place))
     elif state.processes_seen:
         facts.append(Fact("gpus.processes", 0, None))
         fullest = max(state.cards.values(), key=lambda card: card.used or 0, default=_Card())

@@ -83,3 +83,24 @@ ONE = "|    0   N/A  N/A            4411      C   python3                       
 def test_card_in_use_beside_an_empty_table_of_processes_is_told(used: int, rows: str, unlisted: int | None) -> None:
     facts = {fact.name: fact.value for fact in nvidia_smi.read(TABLE.format(used=used, rows=rows).encode(), "nvidia-smi.txt").facts}
     assert facts.get("gpus.unlisted_bytes") == unlisted
+
+
+APPS = "pid, process_name, used_gpu_memory [MiB]\n"
+
+
+def listed(text: str) -> dict[str, object]:
+    return {fact.name: fact.value for fact in nvidia_smi.read(text.encode(), "nvidia-smi.txt").facts}
+
+
+def test_a_process_counts_once_as_the_last_of_several_looks_shows_it() -> None:
+    facts = listed(f"{APPS}7713, VLLM::EngineCore, 412 MiB\n\n{APPS}7713, VLLM::EngineCore, 5184 MiB\n")
+    assert (facts["gpus.processes"], facts["gpus.process_bytes"]) == (1, 5184 * 2**20)
+    assert facts["gpu.process.0.used_bytes"] == 5184 * 2**20
+
+
+def test_a_process_on_two_cards_and_looks_at_two_cards_are_added() -> None:
+    assert listed(f"{APPS}7713, python, 400 MiB\n7713, python, 600 MiB\n")["gpus.process_bytes"] == 1000 * 2**20
+    one = "| Processes:  |\n|    {card}   N/A  N/A    7713      C   python      {used}MiB |\n"
+    assert listed(one.format(card=0, used=400) + one.format(card=1, used=600))["gpus.process_bytes"] == 1000 * 2**20
+    assert listed(one.format(card=0, used=400) + one.format(card=0, used=600))["gpus.process_bytes"] == 600 * 2**20
+    assert listed(one.format(card=0, used=400) + f"{APPS}7713, python, 400 MiB\n")["gpus.processes"] == 1
