@@ -55,6 +55,13 @@ def test_an_engine_that_wakes_up_is_given_nobody_to_end_where_nobody_was_seen() 
     assert "free_gpu_process" not in remedies(found)
 
 
+def test_an_engine_that_wakes_up_is_not_told_to_end_an_engine_that_may_be_itself() -> None:
+    log = frame("vllm/device_allocator/cumem.py", "wake_up") + "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n"
+    table = "pid, process_name, used_gpu_memory [MiB]\n7713, {}, 5184 MiB\n"
+    assert "free_gpu_process" not in remedies(diagnose({"container.log": log, "nvidia-smi.txt": table.format("VLLM::EngineCore")}))
+    assert remedies(diagnose({"container.log": log, "nvidia-smi.txt": table.format("/usr/bin/trainer")}))[0] == "free_gpu_process"
+
+
 def test_a_kernel_that_cannot_be_loaded_while_serving_is_a_lack_of_device_memory() -> None:
     answered = '(APIServer pid=1) INFO:     192.0.2.4:51708 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
     found = diagnose({"container.log": answered + "(Worker pid=34) ERROR 08-11 04:29:42 [multiproc_executor.py:1020] RuntimeError: Triton Error [CUDA]: out of memory\n"})
