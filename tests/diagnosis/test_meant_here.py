@@ -158,7 +158,7 @@ def test_a_small_model_is_made_no_smaller_on_a_large_card_that_leaves_it_no_cach
     ("thrown", "cause"),
     [
         ("std::bad_alloc: cudaErrorMemoryAllocation: out of memory", "gpu_oom"),
-        ("MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /work/rmm/cuda_memory_resource.hpp:70: cudaErrorMemoryAllocation out of memory", "gpu_oom"),
+        ("MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /opt/rmm/cuda_memory_resource.hpp:70: cudaErrorMemoryAllocation out of memory", "gpu_oom"),
         ("terminate called after throwing an instance of 'std::bad_alloc'", "abort"),
     ],
 )
