@@ -174,9 +174,14 @@ def _advice(diagnosis: Diagnosis, language: str) -> str:
     given = diagnosis.recommendations
     if not given:
         return _word("not_yet", language)
-    if given[0].remedy == "none":
-        return _word("nothing", language)
-    return "\n".join(_wrap(_title("or" if number else "fix", language) + change(advice, language), language, "") for number, advice in enumerate(given))
+    return "\n".join(_advised(advice, number, language) for number, advice in enumerate(given))
+
+
+def _advised(advice: Recommendation, number: int, language: str) -> str:
+    if advice.remedy == "none":  # it may say why, and what to do another time
+        nothing, why = _word("nothing", language), advice.why.say(language)
+        return nothing if why == nothing else _wrap(_sentences([nothing, why], language), language, "")
+    return _wrap(_title("or" if number else "fix", language) + change(advice, language), language, "")
 
 
 def _useless(items: tuple[WillNotHelp, ...], language: str) -> str:

@@ -68,8 +68,11 @@ def _headline(page: Page, diagnosis: Diagnosis) -> str:
 
 
 def _fix(page: Page, first: Recommendation | None) -> str:
-    if first is None or first.remedy == NOTHING:
-        return page.say("top_no_fix" if first is None else "top_nothing")
+    if first is None:
+        return page.say("top_no_fix")
+    if first.remedy == NOTHING:  # it may say why, and what to do another time
+        nothing, why = page.say("top_nothing"), first.why.say(page.language)
+        return nothing if why in nothing else f"{nothing} {kit.escape(why)}"
     return page.say("top_fix", change=Trusted(change(page, first)), effect=first.effect.say(page.language))
 
 

@@ -83,3 +83,11 @@ def test_a_remedy_without_a_number_names_the_option_of_the_server_that_failed() 
     advice = Recommendation("max_num_seqs", "lower", Text("Too many ran.", "并发过多。"), Text("Fewer run.", "并发变少。"), "low", option="--max-running-requests")
     assert "(--max-running-requests)" in change(advice, "en")
     assert "（--max-running-requests）" in change(advice, "zh")
+
+
+def test_nothing_to_change_keeps_its_reason_and_what_else_is_advised() -> None:
+    nothing = Recommendation("none", "", Text("Delete it without --force.", "删除时不要用 --force。"), Text("All stays."), "low")
+    found = replace(DIAGNOSIS, recommendations=(nothing, *DIAGNOSIS.recommendations[:1]))
+    assert "Nothing to change. Delete it without --force.\nOr: " in note("x", found)
+    plain = replace(DIAGNOSIS, recommendations=(replace(nothing, why=Text("Nothing to change.", "无需更改。")),))
+    assert note("x", plain).count("Nothing to change.") == 1

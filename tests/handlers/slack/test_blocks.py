@@ -134,6 +134,10 @@ def test_nothing_to_change_is_not_offered_as_a_change() -> None:
     assert "Nothing to change." in shown(made, "top")
     assert "What to change" not in shown(made, "recommendation")
     assert "Risk" not in shown(made, "recommendation")
+    assert shown(made, "top").count("Nothing to change.") == 1
+    told = replace(nothing, why=Text("Delete it without --force & wait."))
+    made = case(State.DIAGNOSED, diagnosis=replace(DIAGNOSIS, cause="healthy", recommendations=(told,)), buttons=())
+    assert "Nothing to change. Delete it without --force & wait." in shown(made, "top")
 
 
 def test_a_remedy_without_a_number_names_the_option_of_the_server_that_failed() -> None:
