@@ -14,47 +14,41 @@ from bot.predicates import Condition, all_hold, check
 Conditions = Mapping[str, Condition]
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """One remedy of a signature ("max_model_len:lower"). `when` and `unless` are its own conditions: an unknown fact there leaves it out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditional:
+    """What holds under conditions only. A fact that nobody looked at leaves it out where it stands in `when`, and not where it stands in `unless`."""
 
-    id: str
     when: Conditions = field(default_factory=dict)
     unless: Conditions = field(default_factory=dict)
-    why: Text | None = None
 
     def applies(self, facts: Facts) -> bool:
         return all_hold(facts, self.when) is True and not any(check(facts, name, condition) for name, condition in self.unless.items())
 
+@dataclass(frozen=True, slots=True)
+class Remedy(Conditional):
+    """One remedy of a signature ("max_model_len:lower")."""
+
+    id: str
+    why: Text | None = None
+
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """What a remedy means where some facts hold (an unknown one: they do not). `says` instead of the general words, `adds` after whatever is said of it; `late`:
-    after all others; `lacks`: not at all, and why."""
+class Variant(Conditional):
+    """What a remedy means where some facts hold. `says` instead of the general words, `adds` after whatever is said of it; `late`: after all others; `lacks`:
+    not at all, and why."""
 
-    when: Conditions
-    unless: Conditions = field(default_factory=dict)
     says: Text | None = None
     adds: Text | None = None
     late: bool = False
     lacks: Text | None = None
 
-    def applies(self, facts: Facts) -> bool:
-        return all_hold(facts, self.when) is True and not any(check(facts, name, condition) for name, condition in self.unless.items())
-
 
 @dataclass(frozen=True, slots=True)
-class NoHelp:
+class NoHelp(Conditional):
     """What people would try and what would not help, or hurt."""
 
     id: str
     why: Text | None = None
-    when: Conditions = field(default_factory=dict)
-    unless: Conditions = field(default_factory=dict)
-
-    def applies(self, facts: Facts) -> bool:
-        """A fact that nobody looked at leaves it out where it stands in `when`, and not where it stands in `unless`."""
-        return all_hold(facts, self.when) is True and not any(check(facts, name, condition) for name, condition in self.unless.items())
 
 
 @dataclass(frozen=True, slots=True)

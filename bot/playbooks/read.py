@@ -162,13 +162,17 @@ def signature(item: Mapping[str, Any], name: str) -> Signature:
         at_best=Certainty(item.get("at_best", "certain")),
         remedies=tuple(_remedies(item.get("remedies", ()))),
         will_not_help=tuple(
-            NoHelp(part) if isinstance(part, str) else NoHelp(part["remedy"], _maybe(part.get("why")), part.get("if", {}), part.get("unless", {}))
+            NoHelp(part) if isinstance(part, str) else NoHelp(part["remedy"], _maybe(part.get("why")), **_conditions(part))
             for part in item.get("will_not_help", ())
         ),
         deciders=tuple(Decider(part["source"], text_of(part["would_tell"])) for part in item.get("decides", ())),
         quotes={name: text_of(says) for name, says in quotes.items()} if isinstance(quotes, dict) else dict.fromkeys(quotes),
         file=f"signatures/{name}.yaml",
     )
+
+
+def _conditions(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"when": part.get("if", {}), "unless": part.get("unless", {})}
 
 
 def _maybe(value: Any) -> Text | None:
@@ -180,7 +184,7 @@ def _remedies(items: Iterable[Any]) -> Iterable[Remedy]:
         if isinstance(item, str):
             yield Remedy(item)
         else:
-            yield Remedy(item["remedy"], item.get("if", {}), item.get("unless", {}), _maybe(item.get("why")))
+            yield Remedy(item["remedy"], _maybe(item.get("why")), **_conditions(item))
 
 
 def names(items: Mapping[str, Any]) -> Names:
@@ -192,7 +196,7 @@ def names(items: Mapping[str, Any]) -> Names:
 
 def remedy_text(name: str, item: Mapping[str, Any]) -> RemedyText:
     where = tuple(
-        Variant(part["if"], part.get("unless", {}), _maybe(part.get("says")), _maybe(part.get("adds")), part.get("late", False), _maybe(part.get("lacks")))
+        Variant(_maybe(part.get("says")), _maybe(part.get("adds")), part.get("late", False), _maybe(part.get("lacks")), **_conditions(part))
         for part in item.get("where", ())
     )
     return RemedyText(name, text_of(item["says"]), text_of(item["effect"]), item.get("risk", "low"), item.get("cost", 3), item.get("of_server", False), where)
