@@ -8,16 +8,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{1,20})[^)]{0,40}\): (\d{1,4}), (?:pid='?(\d{1,10}|<unknown>)'?, )?(?:name=([^,]{1,64}), )?(.{0,200})|Xid(?:CriticalError)?: Xid=(\d{1,4}) on Device=(\S{1,64}?),"
+    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{1,20})[^)]{0,40}\): (\d{1,4}), (?:pid='?(\d{1,10}|<unknown>)'?, )?(?:name=([^,]{1,64}), )?(.{0,200})|Xid(?:CriticalError)?: Xid=(\d{1,4}) on Device=(\S{1,64}?)[,;]"
 )
 
 _ACTION = re.compile(r"recovery action changed from .{0,60} to 0x\w{1,8} \((?!None)")  # Xid 154: what the driver asks for since an error before it
 _BEFORE = re.compile(r"caused by previous Xid (\d{1,4})")
 
-# application: the program did something illegal; follower: a consequence of something else; notice: nothing failed; all others: the card or its driver
-APPLICATION = frozenset({11, 12, 13, 31, 32, 38, 39, 43, 61, 68, 69, 80, 94, 123})
+# By the action that NVIDIA's catalogue (October 2025) names for each code. application: start the program again, or nothing, since only its channel ended
+# (engine and copy errors, contained memory errors, faults of peer access); follower: a consequence of something else; notice: nothing failed; all others: the
+# card or its driver.
+_SINGLE = (8, 11, 12, 13, 25, 31, 32, 37, 38, 39, 40, 41, 43, 44, 60, 61, 94, 108, 123, 137, 139, 141, 142, 152, 153)
+APPLICATION = frozenset((*_SINGLE, *range(66, 73), 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89, *range(96, 106), *range(126, 136)))
 FOLLOWER = frozenset({45})
-NOTICE = frozenset({63, 92, 154})
+NOTICE = frozenset({14, 63, 92, 93, 106, 107, 121, 154, 160, 161, 162, 163, 164})
 
 
 @dataclass(frozen=True, slots=True)

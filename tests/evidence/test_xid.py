@@ -1,6 +1,9 @@
 """Xid lines: formats, meanings, order."""
 
+import re
+
 from bot.evidence.xid import xids
+from bot.playbooks import folder, load
 
 
 def codes(*lines: str) -> list[tuple[int, str]]:
@@ -13,7 +16,7 @@ def test_every_printed_form_is_read() -> None:
         "NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
         "NVRM: Xid (0000:03:00): 14, 0000",
         "NVRM: Xid (PCI:0000:19:00 GPU-I:05): 43, pid=77, name=python3, channel 0x00000008",
-    ) == [(79, "hardware"), (14, "hardware"), (31, "application"), (43, "application")]
+    ) == [(79, "hardware"), (31, "application"), (43, "application"), (14, "notice")]
 
 
 def test_follower_and_notice_come_last() -> None:
@@ -51,3 +54,23 @@ def test_what_the_driver_asks_for_after_an_error_is_a_fault_and_the_all_clear_is
     assert codes(asks, clear) == [(154, "hardware"), (154, "notice")]
     own = "NVRM: Xid (PCI:0000:66:00): 168, Reduced GPU memory capacity: 9216 MB unavailable"
     assert codes(asks, own) == [(168, "capacity"), (154, "hardware")]
+
+
+def test_codes_after_which_only_the_program_starts_anew_are_no_fault_of_the_card() -> None:
+    line = "NVRM: Xid (PCI:0000:17:00): {}, pid=1, name=x, Ch 00000008"
+    assert {meaning for code in (8, 25, 39, 40, 70, 126, 137, 141) for _, meaning in codes(line.format(code))} == {"application"}
+    assert {meaning for code in (46, 62, 95, 109, 119, 120, 140, 143, 158, 167) for _, meaning in codes(line.format(code))} == {"hardware"}
+
+
+def test_corrected_errors_and_tests_of_the_message_itself_are_notices() -> None:
+    line = "NVRM: Xid (PCI:0009:01:00): {}, pid='<unknown>', name=<unknown>, text"
+    assert {meaning for code in (92, 93, 106, 121, 162) for _, meaning in codes(line.format(code))} == {"notice"}
+
+
+def test_messages_for_a_line_in_a_log_take_each_code_for_what_it_is_in_the_kernel_log() -> None:
+    kinds = {"hardware": "nvidia.xid", "capacity": "nvidia.xid", "application": "nvidia.xid_of_program", "notice": "nvidia.xid_notice", "follower": "nvidia.xid_notice"}
+    patterns = {message.id: message.pattern for message in load(folder()).messages if message.id in kinds.values()}
+    for code in range(1, 181):
+        line = f"NVRM: Xid (PCI:0000:17:00): {code}, pid=1, name=x, Ch 00000008"
+        matching = [name for name, pattern in patterns.items() if re.search(pattern, line)]
+        assert (code, matching) == (code, [kinds[xids([(1, line)])[0].meaning]])
