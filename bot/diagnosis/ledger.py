@@ -121,9 +121,9 @@ def _settings(draft: _Draft, engine: EngineFacts) -> None:
     stated, printed = engine.utilization, values.get("utilization")
     if stated is not None and (printed is None or abs(stated - printed) < 0.00501):
         values["utilization"] = stated
-    elif printed is None and engine.default_utilization is not None:
-        draft.derive("utilization", engine.default_utilization)
     fixed = engine.kv_cache_memory_bytes or values.get("kv_fixed")
+    if "utilization" not in values and (share := engine.default_utilization if fixed else ledger_sum.share_in_force(values, engine)) is not None:
+        draft.derive("utilization", share)
     if fixed:
         values.setdefault("available", fixed)
         draft.notes.append(Text(f"The cache is fixed at {show(fixed)}: utilisation has no say.", f"缓存被固定为 {show(fixed)}：利用率不起作用。"))

@@ -36,6 +36,35 @@ def rest_before_estimate(values: Mapping[str, int | float]) -> int | None:
     return round(values["requested"] - used - values["activation"] - values.get("mm_reserve", 0))
 
 
+def share_in_force(values: Mapping[str, int | float], engine: EngineFacts) -> float | None:
+    """The utilisation that nobody stated: what the whole sum is of the card, else the default of the version; None where the sum refutes the default.
+
+    A graph estimate that may hide in the sum makes it too small: then only a multiple of 0.05, as people set it, is believed.
+    """
+    default, total = engine.default_utilization, values.get("total")
+    used = values["consumed"] if "consumed" in values else _add(values, "weights", "non_torch")
+    if total is None or total < 15 * GIB:
+        return default
+    in_sum, estimate = expected_in_sum(values, engine), values.get("cudagraph_estimate")
+    if used is not None and "activation" in values and "available" in values:
+        spent = used + values["activation"] + values["available"] + values.get("mm_reserve", 0) + (estimate or 0 if in_sum else 0)
+        grain = 0.01 if in_sum is False or estimate is not None else 0.05
+        share = round(round(spent / total / grain) * grain, 2)
+        if 0 < share <= 1 and abs(spent - share * total) <= CLOSES:
+            return share
+    return None if default is not None and refuted(default, least_share(total, values.get("weights"), values.get("available"))) else default
+
+
+def least_share(total: float | None, weights: float | None, available: float | None) -> float | None:
+    """What weights and cache alone are of the card: the budget held at least both. None where one of them was not printed or nothing was left."""
+    return (weights + available) / total if total and weights and available and available > 0 else None
+
+
+def refuted(share: float, least: float | None) -> bool:
+    """Whether a budget of this share cannot have held what it did hold; roundings of the printed terms do not count."""
+    return least is not None and least > share + 0.005
+
+
 def _add(values: Mapping[str, int | float], *names: str) -> int | float | None:
     return sum(values[name] for name in names) if all(name in values for name in names) else None
 

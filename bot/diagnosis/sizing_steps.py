@@ -3,6 +3,7 @@
 import math
 
 from bot.diagnosis.ledger import NOTHING_LEFT
+from bot.diagnosis.ledger_sum import least_share, refuted
 from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, join
 from bot.model import Ledger, Text
 from bot.units import GIB, show
@@ -16,7 +17,7 @@ _LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.
 def step_up(ledger: Ledger | None, now: float | None, short: int | None, copies: int = 1, host: bool = False, card: int | None = None) -> Sized | Impossible:
     """Up by 0.05, or by what `short` bytes of cache need on a card of this size (None: how much is missing is not known). `host`: a share of the memory of
     a host, which may be of any size. `card`: bytes of the card, where they are known from elsewhere."""
-    base = now if now is not None else _LIKELY
+    base = _base(ledger, now)
     aimed = short + GIB if short is not None and ledger is not None and is_open(ledger) else short  # a first cache, since what one request needs is not printed
     short = short if short is not None and short > 0 else None
     enough = None if ledger is None or short is None or aimed is None else _enough(ledger, base, aimed)
@@ -96,7 +97,7 @@ def _enough(ledger: Ledger, base: float, short: int) -> float | None:
 
 def step_down(ledger: Ledger | None, now: float | None, beside_others: float | None = None) -> Sized | Impossible:
     """Down by 0.05, or to what other processes leave of the card (`beside_others`) where that is less."""
-    base = now if now is not None else _LIKELY
+    base = _base(ledger, now)
     to = round(base - STEP, 4)
     if beside_others is not None and beside_others < to:
         if beside_others < STEP:
@@ -120,9 +121,27 @@ def at_already(now: float) -> Text:
     return Text(f"It is at {now:g} already.", f"已经是 {now:g}。")
 
 
+def least_of(ledger: Ledger) -> float | None:
+    """The share of the card that its budget had at least, by weights and cache."""
+    return least_share(ledger.total_bytes, ledger.weights_bytes, ledger.available_kv_bytes)
+
+
+def _base(ledger: Ledger | None, now: float | None) -> float:
+    """From where to step: the value in force, else the usual default, else the least that weights and cache prove where that is more."""
+    least = least_of(ledger) if ledger is not None and now is None else None
+    return now if now is not None else math.ceil(round(least * 100, 6)) / 100 if least is not None and refuted(_LIKELY, least) else _LIKELY
+
+
 def _why(ledger: Ledger | None, now: float | None) -> Text:
     """Why it is a step, and from where when the value in force was not seen."""
-    english, chinese = (f"A step of {STEP:g}", f"按 {STEP:g} 的步长") if now is not None else (f"A step of {STEP:g} from the default {_LIKELY:g}", f"从默认值 {_LIKELY:g} 起按 {STEP:g} 的步长")
+    english, chinese, base = f"A step of {STEP:g}", f"按 {STEP:g} 的步长", _base(ledger, now)
+    if ledger is not None and now is None and base != _LIKELY:
+        return Text(
+            f"{english} from {base:g}, the least that weights and cache prove: the value in force is not in the log.",
+            f"从权重与缓存所能证明的最低值 {base:g} 起，{chinese}：日志里没有实际生效的值。",
+        )
+    if now is None:
+        english, chinese = f"{english} from the default {base:g}", f"从默认值 {base:g} 起{chinese}"
     if ledger is None:
         return Text(f"{english}: the log has no memory ledger to compute it from.", f"{chinese}：日志里没有显存账目可供计算。")
     return Text(f"{english}: the log does not give the size of the card and of the cache.", f"{chinese}：日志没有给出显卡与缓存的大小。")

@@ -8,8 +8,9 @@ import math
 
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
+from bot.diagnosis.ledger_sum import refuted
 from bot.diagnosis.sizing_checks import outside_budget
-from bot.diagnosis.sizing_steps import REMEDY, at_already, is_open, may_refuse, siblings, step_down, step_up
+from bot.diagnosis.sizing_steps import REMEDY, at_already, is_open, least_of, may_refuse, siblings, step_down, step_up
 from bot.diagnosis.sizing_whatif import what_if
 from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
@@ -171,10 +172,12 @@ def _needed(ledger: Ledger) -> int | None:
 
 
 def in_force(ledger: Ledger | None, engine: EngineFacts) -> float | None:
-    """The utilisation of this start: as printed, set, or the version's default."""
+    """The utilisation of this start: as printed, set, or the version's default where weights and cache do not refute it."""
     if ledger is not None and ledger.utilization is not None:
         return ledger.utilization
-    return engine.utilization if engine.utilization is not None else engine.default_utilization
+    if engine.utilization is not None or engine.default_utilization is None or ledger is None:
+        return engine.utilization if engine.utilization is not None else engine.default_utilization
+    return None if refuted(engine.default_utilization, least_of(ledger)) else engine.default_utilization
 
 
 def ceiling(ledger: Ledger, engine: EngineFacts) -> float:

@@ -192,6 +192,23 @@ def test_a_default_utilisation_counts_as_derived() -> None:
         assert {"utilization", "requested_bytes"} <= set(found.derived)
 
 
+def test_a_sum_that_closes_elsewhere_tells_the_utilisation_that_nobody_stated() -> None:
+    terms = {"total": 40.0, "weights": 3.1, "activation": 0.7, "non_torch": 0.2, "available": 24.0}
+    for version in ("0.11.0", ""):
+        found = made(reading(**terms), engine=EngineFacts(version=version))
+        assert (found.utilization, found.requested_bytes) == (0.7, gib(28.0)), version
+        assert "utilization" in found.derived
+    assert made(reading(**{**terms, "available": 25.3}), engine=EngineFacts(version="0.11.0")).utilization == 0.9, "it closes nowhere"
+    assert made(reading(**terms), engine=EngineFacts(version="0.11.0", kv_cache_memory_bytes=gib(24))).utilization == 0.9, "the cache is no rest of a budget"
+
+
+def test_a_default_that_weights_and_cache_exceed_is_not_taken_for_the_value_in_force() -> None:
+    found = made(reading(total=80.0, weights=3.0, available=71.5), engine=EngineFacts(version="0.11.0"))
+    assert (found.utilization, found.requested_bytes) == (None, None)
+    assert made(reading(total=80.0, weights=3.0, available=68.5), engine=EngineFacts(version="0.11.0")).utilization == 0.9
+    assert made(reading(total=80.0, utilization=0.9, weights=3.0, available=71.5)).utilization == 0.9, "what is printed stands"
+
+
 def test_an_argument_is_finer_than_two_printed_decimals() -> None:
     found = made(reading(total=47.5, utilization=0.78, requested=37.18, available=34.81), engine=EngineFacts(version="0.10.0", utilization=0.7827))
     assert found.utilization == 0.7827

@@ -154,6 +154,16 @@ def test_beside_processes_that_stay_utilisation_is_lowered_to_what_they_leave(no
     assert "next to nothing" in impossible("gpu_memory_utilization", "lower", None, replace(engine, alloc_others_bytes=gib(39)))
 
 
+def test_a_step_down_starts_at_what_weights_and_cache_prove_and_not_at_a_default_below_it() -> None:
+    full = Ledger(total_bytes=gib(80), weights_bytes=gib(3), available_kv_bytes=gib(72.2), needed_kv_bytes=gib(0.2), max_model_len=4096)
+    warm = EngineFacts(version="0.11.0", phase=Phase.WARMUP, alloc_requested_bytes=gib(0.6), alloc_free_bytes=gib(0.5), device_total_bytes=gib(80))
+    found = sized("gpu_memory_utilization", "lower", full, warm)
+    assert (found.from_value, found.to_value) == (None, 0.89)
+    assert found.why is not None
+    assert "the least that weights and cache prove" in found.why.en
+    assert sized("gpu_memory_utilization", "lower", replace(full, available_kv_bytes=gib(60), utilization=0.9), warm).from_value == 0.9
+
+
 def test_no_step_down_where_the_cache_could_not_lose_it_on_a_card_of_any_size() -> None:
     tight = Ledger(utilization=0.8, weights_bytes=gib(7.6), available_kv_bytes=gib(0.84), needed_kv_bytes=gib(0.56), max_model_len=4096)
     capture = EngineFacts(version="0.19.1", phase=Phase.GRAPH_CAPTURE)
