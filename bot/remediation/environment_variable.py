@@ -23,7 +23,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "PYTORCH_CUDA_ALLOC_CONF": ("expandable_segments:True", "expandable_segments:False"),
     "CUDA_DEVICE_ORDER": ("PCI_BUS_ID",),
 }
-_NEWER_NAME = {"PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_ALLOC_CONF"}
+# Other names of a variable: taken where the container has one of them already, or the device that reads it.
+_OTHER_NAMES = {"PYTORCH_CUDA_ALLOC_CONF": ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF")}
+_OF_DEVICE = {"PYTORCH_CUDA_ALLOC_CONF": ("huawei.com/ascend", "PYTORCH_NPU_ALLOC_CONF")}
 
 
 def written(variable: str, before: Any, value: Any) -> str:
@@ -39,7 +41,7 @@ def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
     if (unread := serving.ignored(workload, variable)) is not None:
         return unread
     entries = workload.container.get("env") or []
-    name = _present_name(entries, variable)
+    name = _name(workload.container, variable)
     path = workload.container_pointer + join("env")
     at = next((at for at in reversed(range(len(entries))) if entries[at].get("name") == name), None)
     if at is None:
@@ -57,10 +59,15 @@ def change(workload: Workload, variable: str, value: Any) -> Change | Elsewhere:
     return Change((Edit(f"{path}/{at}/value", before, new, ((f"{path}/{at}/name", name),)),))
 
 
-def _present_name(entries: list[Mapping[str, Any]], variable: str) -> str:
-    names = {entry.get("name") for entry in entries}
-    newer = _NEWER_NAME.get(variable, variable)
-    return newer if newer in names else variable
+def _name(container: Mapping[str, Any], variable: str) -> str:
+    """What the variable is called here: by the name that is set already, else by the device that the container asks for."""
+    present = {entry.get("name") for entry in container.get("env") or []}
+    for other in _OTHER_NAMES.get(variable, ()):
+        if other in present:
+            return other
+    device, name = _OF_DEVICE.get(variable, ("", variable))
+    sizes = (container.get("resources") or {}).values()
+    return name if device and any(asked.lower().startswith(device) for size in sizes for asked in size or {}) else variable
 
 
 def _add(path: str, entries: Any, name: str, value: Any, notes: tuple[Text, ...]) -> Change:

@@ -50,6 +50,15 @@ def test_the_newer_name_of_the_allocator_variable_is_used_where_it_stands() -> N
     ]
 
 
+@pytest.mark.parametrize("kept", [[], [{"name": "PYTORCH_NPU_ALLOC_CONF", "value": "max_split_size_mb:256"}]])
+def test_a_container_with_an_ascend_npu_gets_the_variable_that_its_pytorch_reads(kept: list[dict[str, str]]) -> None:
+    here = at(list(kept), resources={"limits": {"huawei.com/Ascend910": "1", "memory": "64Gi"}})
+    done = change(here, ALLOC, EXPAND)
+    assert isinstance(done, Change)
+    env = apply(here.body, [edit.operation() for edit in done.edits])["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert env == [{"name": "PYTORCH_NPU_ALLOC_CONF", "value": ",".join([*(one["value"] for one in kept), EXPAND])}]
+
+
 def test_values_of_other_variables_are_not_kept_with_the_plan() -> None:
     done = change(at([{"name": "HF_TOKEN", "value": "hf_abcdefghijklmnopqrstuvwxyz012345"}]), ESTIMATE, "0")
     assert isinstance(done, Change)
