@@ -25,6 +25,18 @@ def test_a_failure_before_the_stop_stays_the_cause(stop: str) -> None:
     assert diagnose({"container.log": SERVING + FAILED + stop + "\n"}).cause not in ("normal_termination", "healthy", "unknown")
 
 
+def test_a_stop_while_the_server_still_started_leaves_open_whether_a_probe_asked_for_it() -> None:
+    loading = "Loading safetensors checkpoint shards:   0% Completed | 0/2 [00:00<?, ?it/s]\n"
+    for end in ("KeyboardInterrupt: terminated\n", "(APIServer pid=1) KeyboardInterrupt: terminated\n"):
+        found = diagnose({"container.log": loading + end})
+        assert (found.cause, [rival.cause for rival in found.runners_up]) == ("normal_termination", ["probe_kill"])
+        assert [advice.remedy for advice in found.recommendations] == ["none", "probe"]
+        assert found.gaps[0].source == "events.json"
+    interrupted = diagnose({"container.log": loading + "KeyboardInterrupt\n"})
+    assert (interrupted.cause, interrupted.runners_up) == ("normal_termination", ()), "a person at the terminal is no probe"
+    assert diagnose({"container.log": loading + FAILED + "KeyboardInterrupt: terminated\n"}).cause not in ("normal_termination", "probe_kill", "unknown")
+
+
 @pytest.mark.parametrize(("end", "cause"), [("raylet [exit code=-11]", "segfault"), ("gcs_server [exit code=-6]", "abort"), ("raylet [exit code=1]", "unknown")])
 def test_rays_own_process_that_ended_is_named(end: str, cause: str) -> None:
     assert diagnose({"container.log": UP}).cause == "healthy"
