@@ -1,0 +1,111 @@
+"""What servers other than vLLM, and the libraries and runtimes below them, print of memory and of their ends: the cause each line shows, and never more."""
+
+import pytest
+
+from bot.model import Certainty, Diagnosis
+from tests.diagnosis.bundles import diagnose
+
+SGLANG = "[2026-01-14 11:09:18 TP0] "
+GGML_CACHE = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache\n"
+TRITON_ON_CPU = (
+    "W0114 02:23:11.451740 1 pinned_memory_manager.cc:237] Unable to allocate pinned system memory, pinned memory pool will not be available: "
+    "CUDA driver version is insufficient for CUDA runtime version\n"
+)
+
+
+def said(line: str) -> Diagnosis:
+    return diagnose({"container.log": f"INFO starting\n{line}\n"})
+
+
+def first(found: Diagnosis) -> str:
+    item = found.recommendations[0]
+    return f"{item.remedy}:{item.direction}" if item.direction else item.remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "advice"),
+    [
+        (
+            "ValueError: Not enough host memory available. Requesting 198.40 GB but only have 91.20 GB free. Please reduce the size of the hierarchical cache.",
+            "node_out_of_memory",
+            "host_memory_use:lower",
+        ),
+        (f"{SGLANG}AssertionError: No space left for only one request, available_size()=0", "kv_cache_too_small", "max_model_len:lower"),
+        (f"{SGLANG}ValueError: token_to_kv_pool_allocator memory leak detected! available_size=98290", "application_error", "vllm_version:change"),
+        ("Server error: Out of available cache blocks: asked 12, only 3 free blocks", "kv_cache_too_small", "max_num_seqs:lower"),
+        ("Error: NotEnoughMemory(8192)", "context_exceeds_kv_cache", "max_model_len:lower"),
+        (
+            "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`",
+            "profile_run_peak",
+            "max_num_batched_tokens:lower",
+        ),
+        (
+            "[TensorRT-LLM][ERROR] Assertion failed: Can't allocate new blocks. No free blocks left. (/src/kvCacheManager.cpp:9)",
+            "kv_cache_too_small",
+            "max_num_seqs:lower",
+        ),
+        (
+            "[TRT] [E] 6: The engine plan file is generated on an incompatible device, expecting compute 8.6 got compute 8.9, please rebuild.",
+            "application_error",
+            "application:fix",
+        ),
+        ("RuntimeError: No enough gpu memory for runtime.", "profile_run_peak", "max_num_batched_tokens:lower"),
+        ("ggml_aligned_malloc: insufficient memory (attempted to allocate 60438.47 MB)", "node_out_of_memory", "host_memory_use:lower"),
+        (f"ggml_aligned_malloc: insufficient memory (attempted to allocate 36000.00 MB)\n{GGML_CACHE}", "node_out_of_memory", "max_model_len:lower"),
+        ("pyarrow.lib.ArrowMemoryError: malloc of size 1073741824 failed", "node_out_of_memory", "host_memory_use:lower"),
+    ],
+)
+def test_line_of_a_server_shows_its_cause_and_what_to_change_first(line: str, cause: str, advice: str) -> None:
+    found = said(line)
+    assert (found.cause, first(found)) == (cause, advice)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Insufficient VRAM in split for model and cache",
+        "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
+        "RuntimeError: CUDA failed with error out of memory",
+        "torch.OutOfMemoryError: Allocation on device ",
+    ],
+)
+def test_card_that_a_program_names_in_its_own_words_is_what_ran_out(line: str) -> None:
+    assert said(line).cause in {"gpu_oom", "weights_too_large"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeException: [ONNXRuntimeError] : 6 : bfc_arena.cc:368 Failed to allocate memory for requested buffer of size 67108864",
+        "E0114 02:23:11.451740 1 model_lifecycle.cc:597] failed to load 'chat' version 1: Internal: Failed to allocate memory for requested buffer of size 262144000",
+        "Error: llama runner process has terminated: GGML_ASSERT(buffer) failed",
+    ],
+)
+def test_memory_that_no_word_places_is_not_placed_by_us(line: str) -> None:
+    assert said(line).cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{SGLANG}Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)",
+        "Hang detected on rank 3 in PyExecutor; hard-killing and propagating to peer ranks.",
+        "failed to load 'chat' version 1: Internal: Stub process 'chat_0_0' is not healthy.",
+        "Error: ShardCannotStart",
+    ],
+)
+def test_silence_and_ends_without_a_reason_are_no_error_of_the_program(line: str) -> None:
+    found = said(line)
+    assert (found.cause, found.recommendations) == ("unknown", ())
+
+
+def test_exception_that_names_memory_is_never_said_not_to_point_to_it() -> None:
+    found = said("RuntimeError: the memory of the pool is used up")
+    assert found.certainty is Certainty.POSSIBLE
+    assert "Nothing points to memory" not in found.summary.en
+
+
+def test_triton_without_a_card_is_no_certain_fault_and_none_once_it_serves() -> None:
+    assert said(TRITON_ON_CPU).certainty is Certainty.POSSIBLE
+    served = "I0114 02:23:14.102000 1 grpc_server.cc:2466] Started GRPCInferenceService at 0.0.0.0:8001\n"
+    assert diagnose({"container.log": TRITON_ON_CPU + served}).certainty is not Certainty.CERTAIN
