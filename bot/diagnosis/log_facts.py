@@ -156,8 +156,10 @@ def _course(incident: Incident) -> list[Fact]:
     facts.append(Fact("log.ended", ended, last))
     if ended == "stopped" and incident.reached in _STARTING and incident.reached is not None:
         facts.append(Fact("log.stopped_in", incident.reached.value, last))
+    unread = incident.announced
+    if unread is not None and incident.root is not None and incident.root.message.kind == "process_died" and unread.line < incident.root.line:
+        facts.append(Fact("engine.error_unread", True, unread.place))  # it died of what it had announced
     if ended == "wrapped" and incident.wrapped is not None:
-        unread = incident.announced
         facts.append(Fact("engine.error_unread", True, unread.place) if unread else Fact("engine.died_silently", True, incident.wrapped.place))
         if incident.reached:
             facts.append(Fact("failure.after_phase", incident.reached.value, incident.wrapped.place))

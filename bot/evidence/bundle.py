@@ -188,6 +188,15 @@ def _copied(path: str, source: BinaryIO) -> Bundle:
     return Bundle(path, {_role("-", head): BundleFile("-", opener)})
 
 
+_KERNEL_LINE = re.compile(rb"(?:<\d{1,3}>)?\[ {0,8}\d{1,9}\.\d{6}\](?:\[ *[TC]\d+\])? \S|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} kernel: ")
+
+
+def _of_the_kernel(start: bytes) -> bool:
+    """Whether the first lines, up to five, all look as `dmesg` or `journalctl -k` print them."""
+    lines = [line for line in start.split(b"\n", 5)[:5] if line.strip()]
+    return bool(lines) and all(_KERNEL_LINE.match(line) for line in lines)
+
+
 def _role(name: str, head: bytes) -> str:
     """Which evidence file a single file is: by its name, else by its first bytes; a server's log when nothing says otherwise."""
     plain = next((known for known in NAMES if name.startswith(known) and name[len(known) :] in (*_SUFFIXES, *_ROTATED)), None)
@@ -202,6 +211,6 @@ def _role(name: str, head: bytes) -> str:
         return "describe.txt"
     if b"NVIDIA-SMI" in start or start.startswith(b"GPU 0: "):
         return "nvidia-smi.txt"
-    if b"invoked oom-killer" in head or b"Memory cgroup out of memory" in head or b"NVRM: Xid" in head:
+    if b"invoked oom-killer" in head or b"Memory cgroup out of memory" in head or b"NVRM: Xid" in head or _of_the_kernel(start):
         return "kernel.log"
     return "container.log"

@@ -18,6 +18,7 @@ _KILLED = re.compile(
     r"(?:(Memory cgroup out of memory|Out of memory[^:]{0,40}|\w[^:]{0,60}): )?Killed process (\d{1,10}),? (?:UID (\d+), )?\((.{1,64}?)\)(?:,? UID (\d+))?,?"
     r"(?: total-vm:(\d{1,15})kB)?(?:,? anon-rss:(\d{1,15})kB)?(?:,? file-rss:(\d{1,15})kB)?(?:,? shmem-rss:(\d{1,15})kB)?"
 )
+_EXITING = re.compile(r"(Memory cgroup out of memory|Out of memory[^:]{0,40}): OOM victim (\d{1,10}) \((.{1,64}?)\) is already exiting")
 _KILL_OLD = re.compile(r"(Memory cgroup out of memory|Out of memory[^:]{0,40}): Kill process (\d{1,10}) \((.{1,64}?)\) score (\d+)")
 _USAGE = re.compile(r"memory: usage (\d{1,15})kB, limit (\d{1,19})kB, failcnt (\d+)")
 _SWAP = re.compile(r"\b(memory\+swap|swap): usage (\d{1,15})kB, limit (\d{1,19})kB")
@@ -260,11 +261,21 @@ class _Reader:
     def _old(self, number: int, text: str) -> bool:
         old = _KILL_OLD.search(text)
         if not old:
-            return False
+            return self._exiting(number, text)
         if self.now is None or (self.now.pid is not None and self.now.pid != int(old[2])):
             self._open(number, text)
         kill, self.fresh, self.chosen = self._current(number, text), False, True
         kill.message, kill.pid, kill.task = kernel_message(old[1]), int(old[2]), old[3]
+        return True
+
+    def _exiting(self, number: int, text: str) -> bool:
+        """A victim that was ending already: the limit, or the machine, was full all the same."""
+        found = _EXITING.search(text) if "already exiting" in text else None
+        if not found:
+            return False
+        if all(kill.pid != int(found[2]) for kill in self.done[-20:]):
+            kill, self.fresh = self._current(number, text), False
+            kill.message, kill.pid, kill.task = kernel_message(found[1]), int(found[2]), found[3]
         return True
 
     def _others(self, number: int, text: str) -> None:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from bot.evidence import cgroup, runtime_events
 from bot.evidence.document import QUOTE, Document, epoch, shorten
 from bot.evidence.kernel_kills import Kill, kills
+from bot.evidence.kernel_signs import ANCHORS, signs
 from bot.evidence.reading import Reading
 from bot.evidence.xid import xids
 from bot.model import Fact, Gap, Place, Value
@@ -29,7 +30,7 @@ _ANCHORS = (
     b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
     b"SysRq", b"systemd-oomd", b"earlyoom[", b"OOMController", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
     b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"hardware memory corruption", b"swap: usage",
-    b"fork rejected by pids", b"trap invalid opcode", b"amdgpu", b"dxgkio_make_resident",
+    b"fork rejected by pids", b"trap invalid opcode", b"amdgpu", b"dxgkio_make_resident", *ANCHORS,
 )  # fmt: skip
 _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)
 _PREFIX = re.compile(
@@ -42,32 +43,6 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]")
 _LONG_PATH = re.compile(r"/[^\s,]{90,2048}")
 _WHERE_IT_RAN = re.compile(r",nodemask=[^\s]{0,400}?,mems_allowed=[\d,-]{0,80}(?=,)")
 _MONTHS = {name: index for index, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
-
-_SIGNS = (  # other things a kernel log can prove, each by its first line
-    ("oom_invoked", re.compile(r"(\S.{0,62}?) invoked oom-killer: ")),  # the head of a report, the rest of which may be missing
-    ("oom_reaped", re.compile(r"oom_reaper: reaped process \d{1,10} \((.{1,64}?)\)")),  # the end of one
-    ("segfault", re.compile(r"(\S{1,64}?)\[\d+\]: segfault at|traps: (\S{1,64}?)\[\d+\] (?:general protection|trap (?!invalid opcode|divide error))")),
-    ("invalid_opcode", re.compile(r"traps: (\S{1,64}?)\[\d+\] trap invalid opcode")),
-    ("segfault_in", re.compile(r"(?:segfault at|general protection|trap \w).{0,200}? in ([\w.+-]{1,80})\[")),
-    ("unit_oom_kill", re.compile(r"(\S{1,200}\.(?:scope|service)): (?:A process of this unit has been killed by the OOM killer|Failed with result 'oom-kill')")),
-    ("driver_mismatch", re.compile(r"NVRM: API mismatch: (.{1,200})")),
-    ("gpu_lost", re.compile(r"GPU has fallen off the bus|fallen off the bus and is not responding|GPU is lost|NVRM: GPU (\S+): GPU has fallen")),
-    ("nvrm_error", re.compile(r"NVRM: (?:GPU \S{1,20}: )?(RmInitAdapter failed.{0,100}|rm_init_adapter failed.{0,60}|krcWatchdog.{0,100}|nvidia_open.{0,60}|nvAssert.{0,80})")),
-    ("driver_no_memory", re.compile(r"NVRM: .{0,120}Out of memory (\[NV_ERR_NO_MEMORY\].{0,100})")),
-    ("wsl_not_resident", re.compile(r"dxgk: (dxgkio_make_resident: Ioctl failed: -12)\b")),  # ENOMEM: Windows did not give the memory of the card
-    ("nvswitch", re.compile(r"SXid \(PCI:\S+\): (\d{5}.{0,100})")),
-    ("hardware_error", re.compile(r"(Hardware Error.{0,120}|Machine check.{0,120}|[Mm]emory failure: .{0,120})")),
-    ("memory_failure", re.compile(r"((?:[Mm]emory failure:|MCE) \S{1,24}: (?:Killing|Sending SIGBUS to) .{1,80})")),
-    ("hung_task", re.compile(r"INFO: task (.{1,64}?):\d+ blocked for more than|soft lockup - CPU#\d{1,5} stuck for \d{1,6}s! \[([^\]:]{1,64})")),
-    ("pids_refused", re.compile(r"cgroup: fork rejected by pids controller in (\S{1,1000})")),
-    ("amd_fault", re.compile(r"amdgpu.{0,80}(page fault \(src_id.{0,120}|ring \S{1,20} timeout.{0,60}|GPU reset begin.{0,40})")),
-    ("sysrq", re.compile(r"sysrq: (?:SysRq : )?(.{1,60})", re.IGNORECASE)),
-)
-
-
-_WORDS = {  # one of them stands in what these patterns find; a hostile line is long, and each pattern would walk over all of it
-    "oom_invoked": ("invoked oom-killer",), "oom_reaped": ("oom_reaper",), "segfault": ("segfault at", "traps: "), "segfault_in": ("segfault at", "general protection", "trap "), "invalid_opcode": ("trap invalid",), "amd_fault": ("amdgpu",), "sysrq": ("sysrq", "SysRq"), "unit_oom_kill": ("OOM killer", "oom-kill"),
-}  # fmt: skip
 
 
 def load(stream: BinaryIO) -> bytes:
@@ -101,7 +76,7 @@ def read(data: bytes, source: str) -> Reading:
     facts += _kill_facts(found[-MAX_KILLS:], times, texts, source)
     facts.append(Fact("kernel.kills", len(found), facts[-1].place if found else Place(source)))
     facts += _xid_facts([(number, text) for number, _, text in split], times, texts, source)
-    facts += _signs([(number, text) for number, _, text in split], texts, source)
+    facts += [Fact(f"kernel.{name}", value, Place(source, number, _quoted(texts.get(number, "")))) for name, value, number in signs([(number, text) for number, _, text in split])]
     facts += runtime_events.facts((number, text, Place(source, number, shorten(text))) for number, text in lines)  # a whole journal, not only the kernel's
     return Reading(tuple(facts), () if start else ("kernel.",), gaps)
 
@@ -268,17 +243,4 @@ def _xid_facts(lines: list[tuple[int, str]], times: dict[int, str], texts: dict[
                 facts.append(Fact(f"kernel.xid.{index}.{name}", value, place))
         for name, (moment, where) in _moment(times.get(xid.line, ""), place).items():
             facts.append(Fact(f"kernel.xid.{index}.{name}", moment or 0, where))
-    return facts
-
-
-def _signs(lines: list[tuple[int, str]], texts: dict[int, str], source: str) -> list[Fact]:
-    facts = []
-    for name, pattern in _SIGNS:
-        words = _WORDS.get(name)
-        for number, text in lines:
-            found = pattern.search(text) if words is None or any(word in text for word in words) else None
-            if found:
-                value = next((group for group in found.groups() if group), found[0])
-                facts.append(Fact(f"kernel.{name}", value.strip(), Place(source, number, _quoted(texts.get(number, "")))))
-                break
     return facts

@@ -124,3 +124,14 @@ def test_what_is_said_of_a_folder_of_folders_is_said_in_chinese_too(tmp_path: Pa
     (tmp_path / "one").mkdir()
     gap = open_path(str(tmp_path)).gaps[0]
     assert (reason(gap, "zh"), tells(gap, "zh")) == ("没有证据文件，只有文件夹：one", "服务的输出；请给出其中一个或几个文件夹")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[  812.101000] nvme nvme0: controller is down; will reset\n[  812.102000] reboot: Restarting system\n", "Jan 14 09:31:07 node-a kernel: reboot: Restarting system\n"],
+)
+def test_single_file_whose_first_lines_are_the_kernels_is_read_as_its_log(tmp_path: Path, text: str) -> None:
+    (tmp_path / "what.txt").write_text(text)
+    assert set(open_path(str(tmp_path / "what.txt")).files) == {"kernel.log"}
+    (tmp_path / "what.txt").write_text("INFO starting\n" + text)
+    assert set(open_path(str(tmp_path / "what.txt")).files) == {"container.log"}
