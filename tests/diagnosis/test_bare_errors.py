@@ -123,3 +123,13 @@ def test_a_request_that_was_received_shows_that_the_server_served() -> None:
     assert (found.cause, remedies(found)[0]) == ("runtime_burst", "logprobs:limit")
     assert diagnose({"container.log": asked.format(n=None) + sampler}).cause == "runtime_burst"
     assert diagnose({"container.log": sampler}).cause == "sampler_warmup"
+
+
+def test_a_process_that_announced_an_exception_did_not_die_in_silence() -> None:
+    died = "(EngineCore_DP0 pid=9) ERROR 02-27 10:31:24 [multiproc_executor.py:231] Worker proc VllmWorker-0 died unexpectedly, shutting down executor.\n"
+    told = "(Worker_TP0 pid=12) ERROR 02-27 10:31:15 [multiproc_executor.py:822] WorkerProc hit an exception.\n"
+    silent, announced = diagnose({"container.log": died}), diagnose({"container.log": told + died})
+    assert (silent.cause, announced.cause) == ("unknown", "unknown")
+    assert "printed no error" in silent.summary.en
+    assert "announced an exception" in announced.summary.en
+    assert "printed no error" in diagnose({"container.log": died + told}).summary.en, "what is announced behind it is of the others"

@@ -31,6 +31,7 @@ CERTAIN, LIKELY, POSSIBLE = Certainty.CERTAIN, Certainty.LIKELY, Certainty.POSSI
         ("nixl_cu12._bindings.nixlBackendError: NIXL_ERR_BACKEND", "nccl_failure", POSSIBLE, "network:fix"),
         ("E1106 10:00:00.000000 312 nixl_agent.cpp:388] registerMem: registration failed for the specified or all potential backends", "nccl_failure", LIKELY, "network:fix"),
         ("MemoryError: Not enough space in the data buffer, try calling try_free_buf() to free up space", "unknown", POSSIBLE, ""),
+        ("[rank2]:[E114 09:00:00.352890220 compiler_depend.ts:444] LinearOperation setup failed!", "application_error", LIKELY, "application:fix"),
         ("RuntimeError: The Inner error is reported as above. The process exits for this inner error.", "unknown", POSSIBLE, ""),
     ],
 )  # fmt: skip
