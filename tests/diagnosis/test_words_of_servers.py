@@ -109,3 +109,54 @@ def test_triton_without_a_card_is_no_certain_fault_and_none_once_it_serves() -> 
     assert said(TRITON_ON_CPU).certainty is Certainty.POSSIBLE
     served = "I0114 02:23:14.102000 1 grpc_server.cc:2466] Started GRPCInferenceService at 0.0.0.0:8001\n"
     assert diagnose({"container.log": TRITON_ON_CPU + served}).certainty is not Certainty.CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "advice"),
+    [
+        (
+            "ValueError: After taking into account object store and redis memory usage, the amount of memory on this node available for tasks and actors (-2.42 GB) is less than -112% of total.",
+            "ray_object_store",
+            "host_memory_use:lower",
+        ),
+        (
+            "Job aborted: Total size of serialized results of 120 tasks (4.1 GiB) is bigger than spark.driver.maxResultSize (4.0 GiB)",
+            "application_error",
+            "application:fix",
+        ),
+        ("ERROR TaskSchedulerImpl: Lost executor 4 on 10.0.0.7: worker lost: Not receiving heartbeat for 60 seconds", "node_lost", "restart"),
+        ("org.apache.spark.memory.SparkOutOfMemoryError: Unable to acquire 65536 bytes of memory, got 0", "application_error", "application:fix"),
+        (
+            "Unhandled exception. System.OutOfMemoryException: Exception of type 'System.OutOfMemoryException' was thrown.",
+            "application_error",
+            "application:fix",
+        ),
+        ("library initialization failed - unable to allocate file descriptor table - out of memory", "application_error", "application:fix"),
+        (
+            "It appears as if there is not enough space for /dev/shm/ompi.node-1/vader_segment.node-1.0 (the shared-memory backing file).",
+            "shm_too_small",
+            "shm_size:raise",
+        ),
+    ],
+)
+def test_line_of_a_framework_or_a_runtime_shows_its_cause(line: str, cause: str, advice: str) -> None:
+    found = said(line)
+    assert (found.cause, first(found)) == (cause, advice)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+        "ray.exceptions.ActorDiedError: The actor is dead because its owner has died. Owner Id: 01 Owner Ip address: 10.0.0.7 Owner worker exit type: SYSTEM_ERROR",
+        "ray.serve.exceptions.BackPressureError: Request dropped due to backpressure (num_queued_requests=10, max_queued_requests=10).",
+    ],
+)
+def test_end_of_another_process_is_no_error_of_this_one(line: str) -> None:
+    assert said(line).cause == "unknown"
+
+
+def test_heap_of_a_runtime_is_said_not_to_grow_with_the_limit_unless_it_is_a_share_of_it() -> None:
+    found = said("java.lang.OutOfMemoryError: Java heap space")
+    against = next(item for item in found.will_not_help if (item.remedy, item.direction) == ("memory_limit", "raise"))
+    assert "share of the limit" in str(against.why)
