@@ -95,6 +95,13 @@ class EngineFacts:
         return self.hybrid is False or (self.known_hybrid is None and self.named_plain)
 
     @property
+    def alloc_short_bytes(self) -> int:
+        """Bytes that the request which failed was short of; 0 where that is not known, or a gap was the trouble."""
+        if self.alloc_requested_bytes is None or self.alloc_free_bytes is None:
+            return 0
+        return max(0, self.alloc_requested_bytes - self.alloc_free_bytes)
+
+    @property
     def fp8_cache(self) -> bool:
         """Whether the cache already keeps one byte (or less) a value."""
         return bool(self.kv_cache_dtype) and self.kv_cache_dtype not in ("auto", "bfloat16", "float16", "half", "float", "float32")

@@ -7,6 +7,7 @@ import math
 
 from bot.diagnosis import sizing
 from bot.diagnosis.ledger_engine import EngineFacts
+from bot.diagnosis.sizing_steps import by_shortage, from_shortage, too_little
 from bot.diagnosis.sizing_words import STEP, Impossible, Sized
 from bot.facts import Facts
 from bot.model import Text
@@ -37,7 +38,9 @@ def size_for(remedy: str, direction: str, server: Server, engine: EngineFacts, f
     if now is None:
         return _unseen(remedy, direction, server, option)
     if option.kind == "fraction":
-        return _share(remedy, direction, option, (seen, now), facts)
+        if direction == "raise":
+            return _raised(remedy, option, (seen, now), facts)
+        return _lowered(remedy, option, (seen, now), engine)
     return _half(remedy, option, (seen, now)) if direction == "lower" else None
 
 
@@ -59,14 +62,16 @@ def _unseen(remedy: str, direction: str, server: Server, option: ServerOption) -
     return Sized(remedy, direction, _NOTHING, None, None, None, why)
 
 
-def _share(remedy: str, direction: str, option: ServerOption, value: tuple[float | None, float], facts: Facts) -> Sized | Impossible:
+def _lowered(remedy: str, option: ServerOption, value: tuple[float | None, float], engine: EngineFacts) -> Sized | Impossible:
+    """A step, or what the failed request was short of where the share is one of the whole card."""
     seen, now = value
-    if direction == "raise":
-        return _raised(remedy, option, value, facts)
-    to = round(now - STEP, 4)
+    short, card = (engine.alloc_short_bytes, engine.device_total_bytes) if option.holds_weights else (0, None)
+    step = by_shortage(short, card)
+    to = round(now - step, 4)
     if to < option.low:
-        return Impossible(remedy, direction, _already(option, now))
-    return Sized(remedy, direction, _NOTHING, seen, to, None, _stepped(seen, now))
+        return Impossible(remedy, "lower", _already(option, now))
+    effect = too_little(short) if card and short > step * card else _NOTHING
+    return Sized(remedy, "lower", effect, seen, to, None, _stepped(seen, now) if step == STEP else from_shortage(now, short, card))
 
 
 def _raised(remedy: str, option: ServerOption, value: tuple[float | None, float], facts: Facts) -> Sized | Impossible:

@@ -11,6 +11,7 @@ from bot.units import GIB, show
 REMEDY = "gpu_memory_utilization"
 _LAST = 0.975  # what is left above it is needed beside the budget
 _LARGEST = 288 * GIB  # no card is larger
+DEEPEST = 0.3  # of the card: whoever needs more room than this beside the cache needs another change
 _LIKELY = 0.9  # what is in force when neither argument nor version is known: 0.9, or 0.92 from 0.20 on
 
 
@@ -95,10 +96,12 @@ def _enough(ledger: Ledger, base: float, short: int) -> float | None:
     return step if step <= (STEP if ledger.total_bytes is None else 1) else None
 
 
-def step_down(ledger: Ledger | None, now: float | None, beside_others: float | None = None) -> Sized | Impossible:
-    """Down by 0.05, or to what other processes leave of the card (`beside_others`) where that is less."""
+def step_down(ledger: Ledger | None, now: float | None, beside_others: float | None = None, short: int = 0, card: int | None = None) -> Sized | Impossible:
+    """Down by 0.05, by the bytes that a request was `short` of on a card of this size where that is more, or to what other processes leave of the card
+    (`beside_others`) where that is less."""
     base = _base(ledger, now)
-    to = round(base - STEP, 4)
+    step = by_shortage(short, card)
+    to = round(base - step, 4)
     if beside_others is not None and beside_others < to:
         if beside_others < STEP:
             return Impossible(REMEDY, "lower", Text("Other processes leave next to nothing of the card.", "其他进程几乎占满了这张卡。"))
@@ -106,8 +109,25 @@ def step_down(ledger: Ledger | None, now: float | None, beside_others: float | N
         return Sized(REMEDY, "lower", left, now, beside_others, cost=1)
     if to < STEP:
         return Impossible(REMEDY, "lower", at_already(base))
-    effect = Text("5 % of the card move from the cache to everything beside it.", "整卡的 5% 从缓存让给其他部分。")
-    return Sized(REMEDY, "lower", effect, now, to, None, _why(ledger, now), cost=1)
+    effect = join(
+        Text(f"{step * 100:.0f} % of the card move from the cache to everything beside it.", f"整卡的 {step * 100:.0f}% 从缓存让给其他部分。"),
+        too_little(short) if card and short > step * card else None,
+    )
+    return Sized(REMEDY, "lower", effect, now, to, None, _why(ledger, now) if step == STEP else from_shortage(base, short, card), cost=1)
+
+
+def by_shortage(short: int, card: int | None) -> float:
+    """How far down: 0.05, or what `short` bytes are of the card where that is more and still a step."""
+    deep = math.ceil((short + MARGIN) / card * 100) / 100 if card and short else STEP
+    return deep if STEP < deep <= DEEPEST else STEP
+
+
+def too_little(short: int) -> Text:
+    return Text(f"The request was short of {show(short)}: that alone is not enough.", f"这次申请还缺 {show(short)}：仅此一项不够。")
+
+
+def from_shortage(base: float, short: int, card: int | None) -> Text:
+    return Text(f"From {base:g} by what the request was short of: {show(short)} of {show(card or 0)}.", f"从 {base:g} 起，按这次申请所缺的量：{show(card or 0)} 中的 {show(short)}。")
 
 
 def siblings(copies: int, highest: float) -> Text:

@@ -5,12 +5,13 @@ bounds neither the loading of weights nor the profiling run.
 """
 
 import math
+from dataclasses import replace
 
 from bot.diagnosis.ledger import LENGTH_OVER_TOKENS, NEEDED_OVER_AVAILABLE, NOTHING_LEFT, REQUESTED_OVER_FREE, counts_all_layers
 from bot.diagnosis.ledger_engine import EngineFacts
 from bot.diagnosis.ledger_sum import refuted
 from bot.diagnosis.sizing_checks import outside_budget
-from bot.diagnosis.sizing_steps import REMEDY, at_already, is_open, least_of, may_refuse, siblings, step_down, step_up
+from bot.diagnosis.sizing_steps import REMEDY, at_already, by_shortage, is_open, least_of, may_refuse, siblings, step_down, step_up, too_little
 from bot.diagnosis.sizing_whatif import what_if
 from bot.diagnosis.sizing_words import MARGIN, STEP, Impossible, Sized, cache, join, predicted, refused
 from bot.errors import BadInput
@@ -93,7 +94,9 @@ def lower_it(ledger: Ledger | None, engine: EngineFacts) -> Sized | Impossible:
     if ledger is not None and ledger.failed == REQUESTED_OVER_FREE:
         return _below_free(ledger, engine)
     if ledger is None or ledger.total_bytes is None or in_force(ledger, engine) is None:
-        return _refused_on_any_card(ledger, engine) or step_down(ledger, in_force(ledger, engine), _beside_others(engine))
+        return _refused_on_any_card(ledger, engine) or step_down(
+            ledger, in_force(ledger, engine), _beside_others(engine), engine.alloc_short_bytes, engine.device_total_bytes
+        )
     return _computed_lower(ledger, engine)
 
 
@@ -139,9 +142,9 @@ def _below_free(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
 def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
     total, now = ledger.total_bytes or 0, in_force(ledger, engine) or 0.9
     graphs = outside_budget(ledger, engine)
-    short = max(0, (engine.alloc_requested_bytes or 0) - (engine.alloc_free_bytes or 0))
+    short = engine.alloc_short_bytes
     wanted = (graphs if graphs is not None else _graphs(total)) + short + round(0.15 * GIB)
-    step = min(max(math.ceil(wanted / total * 100) / 100, 0.02), 0.1)
+    step = min(max(math.ceil(wanted / total * 100) / 100, 0.02), max(0.1, by_shortage(short, total)))
     needed = _needed(ledger)
     if ledger.available_kv_bytes is not None and needed is not None:
         spare = ledger.available_kv_bytes - needed - MARGIN
@@ -151,7 +154,10 @@ def _computed_lower(ledger: Ledger, engine: EngineFacts) -> Sized | Impossible:
     to = round(min(now - step, _beside_others(engine) or 1), 4)
     if engine.copies_on_card > 1:
         to = min(to, math.floor(ceiling(ledger, engine) * 100) / 100)
-    return _sized("lower", ledger, engine, to) if to >= STEP else Impossible(REMEDY, "lower", at_already(now))
+    found = _sized("lower", ledger, engine, to) if to >= STEP else Impossible(REMEDY, "lower", at_already(now))
+    if isinstance(found, Sized) and short > (now - to) * total:
+        return replace(found, effect=join(found.effect, too_little(short)))
+    return found
 
 
 def _beside_others(engine: EngineFacts) -> float | None:

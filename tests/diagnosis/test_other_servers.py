@@ -32,6 +32,8 @@ def test_a_burst_in_sglang_is_answered_with_its_options_and_the_values_that_it_p
     assert found.cause == "runtime_burst"
     lowered = advised(found, "gpu_memory_utilization:lower")
     assert (lowered.option, lowered.from_value, lowered.to_value) == ("--mem-fraction-static", 0.88, 0.83)
+    large = diagnose({"container.log": log + STATS + frame("sglang/srt/managers/scheduler.py", "event_loop_overlap") + oom(wanted="3.00 GiB")})
+    assert advised(large, "gpu_memory_utilization:lower").to_value == 0.75, "2.9 GiB of 23.6 were missing"
     assert knobs.typed(advised(found, "max_num_batched_tokens:lower")) == "--chunked-prefill-size 8192 -> 4096"
     assert advised(found, "max_num_seqs:lower").to_value is None  # computed from the pool at the start: nobody printed it
     assert not VLLM_ONLY.search(everything(found))

@@ -164,6 +164,20 @@ def test_a_step_down_starts_at_what_weights_and_cache_prove_and_not_at_a_default
     assert sized("gpu_memory_utilization", "lower", replace(full, available_kv_bytes=gib(60), utilization=0.9), warm).from_value == 0.9
 
 
+def test_utilisation_goes_down_by_what_the_request_was_short_of_and_says_where_that_is_too_much() -> None:
+    engine = EngineFacts(utilization=0.95, phase=Phase.SERVING, device_total_bytes=gib(60), alloc_requested_bytes=gib(10), alloc_free_bytes=gib(4))
+    for ledger in (None, Ledger(total_bytes=gib(60), utilization=0.95, weights_bytes=gib(28), available_kv_bytes=gib(25), needed_kv_bytes=gib(1))):
+        found = sized("gpu_memory_utilization", "lower", ledger, engine)
+        assert isinstance(found.to_value, float)
+        assert 0.8 <= found.to_value <= 0.85, "6 GiB of 60 and what comes beside them"
+        assert "not enough" not in found.effect.en
+    tight = Ledger(total_bytes=gib(60), utilization=0.95, weights_bytes=gib(48), available_kv_bytes=gib(5), needed_kv_bytes=gib(1))
+    assert "6 GiB: that alone is not enough" in sized("gpu_memory_utilization", "lower", tight, engine).effect.en
+    far = sized("gpu_memory_utilization", "lower", None, replace(engine, alloc_requested_bytes=gib(40)))
+    assert (far.to_value, "36 GiB: that alone is not enough" in far.effect.en) == (0.9, True)
+    assert sized("gpu_memory_utilization", "lower", None, replace(engine, alloc_requested_bytes=gib(4.5))).to_value == 0.9
+
+
 def test_no_step_down_where_the_cache_could_not_lose_it_on_a_card_of_any_size() -> None:
     tight = Ledger(utilization=0.8, weights_bytes=gib(7.6), available_kv_bytes=gib(0.84), needed_kv_bytes=gib(0.56), max_model_len=4096)
     capture = EngineFacts(version="0.19.1", phase=Phase.GRAPH_CAPTURE)
