@@ -107,5 +107,6 @@ SURE = (Certainty.POSSIBLE, Certainty.LIKELY, Certainty.CERTAIN)
 TOLERATED = {  # what only keeps a second name open, where the other is likelier
     "memory_leak/may-grow-between-errors": "runtime_burst",
     "node_out_of_memory/bad-alloc": "abort",
+    "probe_kill/told-while-starting": "normal_termination",
     "shm_too_small/nccl-segment-small": "nccl_failure",
 }
