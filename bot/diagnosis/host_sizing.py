@@ -24,8 +24,8 @@ _LARGE_SHM = 32 * GIB  # more than ranks on one machine exchange
 LEAST_SHM = 2 * GIB  # what a server of several processes is given at least
 
 _STEP_WHY = Text(
-    "How much it would take is not shown, since it was killed at the limit: this is one step; read memory.peak afterwards.",
-    "由于在上限处被杀死，无法得知实际需要多少：这只是一步；之后请查看 memory.peak。",
+    "How much it would take at most is not shown: this is one step; read memory.peak afterwards.",
+    "无法得知最多需要多少：这只是一步；之后请查看 memory.peak。",
 )
 
 

@@ -30,7 +30,7 @@ def first(found: Diagnosis) -> str:
             "node_out_of_memory",
             "host_memory_use:lower",
         ),
-        (f"{SGLANG}AssertionError: No space left for only one request, available_size()=0", "kv_cache_too_small", "max_model_len:lower"),
+        (f"{SGLANG}AssertionError: No space left for only one request, available_size()=0", "kv_cache_too_small", "gpu_memory_utilization:raise"),
         (f"{SGLANG}ValueError: token_to_kv_pool_allocator memory leak detected! available_size=98290", "application_error", "vllm_version:change"),
         ("Server error: Out of available cache blocks: asked 12, only 3 free blocks", "kv_cache_too_small", "max_num_seqs:lower"),
         ("Error: NotEnoughMemory(8192)", "context_exceeds_kv_cache", "max_model_len:lower"),
@@ -160,3 +160,31 @@ def test_heap_of_a_runtime_is_said_not_to_grow_with_the_limit_unless_it_is_a_sha
     found = said("java.lang.OutOfMemoryError: Java heap space")
     against = next(item for item in found.will_not_help if (item.remedy, item.direction) == ("memory_limit", "raise"))
     assert "share of the limit" in str(against.why)
+
+
+def test_one_request_that_fills_the_pool_is_helped_by_a_larger_pool_and_not_by_fewer_requests() -> None:
+    log = "[2026-01-14 11:08:01] server_args=ServerArgs(model_path='/models/m', context_length=131072, mem_fraction_static=0.8, tp_size=1)\n"
+    ended = "[2026-01-14 11:09:10 TP0] Decode batch. #running-req: 1, #token: 98301, token usage: 1.00\nAssertionError: No space left for only one request\n"
+    found = diagnose({"container.log": log + ended})
+    assert first(found) == "gpu_memory_utilization:raise"
+    assert ("max_num_seqs", "lower") in {(item.remedy, item.direction) for item in found.will_not_help}
+
+
+NIM = "ERROR ngc_profile.py:231] Could not find a profile that is currently runnable with the detected hardware. Please check the system information below.\n"
+
+
+def test_card_that_is_in_use_before_the_server_loads_is_somebody_elses() -> None:
+    found = said(f"{NIM}- Non-free GPUs:\n  -  [2236:10de] (0) NVIDIA A10 [current utilization: 85%]")
+    assert (found.cause, first(found)) == ("other_process_on_gpu", "free_gpu_process")
+    assert said(NIM).cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: [metal::malloc] Attempting to allocate 19327352832 bytes which is greater than the maximum allowed buffer size of 9534832640 bytes.",
+        "[GPU] Exceeded max size of memory object allocation: requested 4294967296 bytes, but max alloc size supported by device is 4160749568 bytes.",
+    ],
+)
+def test_piece_above_what_the_device_gives_at_once_is_no_lack_of_memory(line: str) -> None:
+    assert said(line).cause == "kernel_resource_limit"
