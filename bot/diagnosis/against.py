@@ -46,6 +46,12 @@ _MARKS = (
         Text("Docker says that it was not killed for memory.", "Docker 报告它不是因内存被终止。"),
     ),
     _Mark(
+        "node.pressed",
+        {"equals": True},
+        frozenset({"not_memory", "device_memory", "unknown", "communication", "node_out_of_memory", "evicted_for_memory"}),
+        Text("The node itself was short of memory; the kernel may have killed for that, and more for one container leaves less for all.", "节点本身内存不足；内核可能因此杀死进程，给一个容器更多内存会让其他容器更少。"),
+    ),
+    _Mark(
         "events.probe_kill",
         {"present": True},
         frozenset({"not_memory", "unknown"}),
@@ -64,12 +70,27 @@ _MARKS = (
         Text("The container was far below its memory limit when it was measured.", "测量时容器远低于其内存限制。"),
     ),
     _Mark(
+        "cgroup.kept_share",
+        {"at_least": 0.9},
+        _MEMORY_KILLS,
+        Text("The container's memory, without file cache, was close to its limit when it was measured.", "测量时容器的内存（不含文件缓存）已接近其限制。"),
+    ),
+    _Mark(
         "log.goes_on",
         {"equals": True},
         frozenset({"host_memory", "not_memory", "unknown"}),
         Text(
             "The server still answered requests long after that line: it survived it, or a client's text repeats such a line.",
             "在那一行之后很久服务仍在响应请求：它挺过来了，或者那只是客户端文本中的内容。",
+        ),
+    ),
+    _Mark(
+        "failure.passed_after",
+        {"equals": True},
+        frozenset({"host_memory", "not_memory", "unknown", "communication", "other_process_on_gpu"}),
+        Text(
+            "The container's next start, with the same arguments, came past this step and is ready: at the failed start something else held memory, or it took more than it always does.",
+            "同一容器以同样参数的下一次启动通过了这一步并已就绪：失败的那次有别的东西占用了内存，或它占用得比平时多。",
         ),
     ),
     _Mark(

@@ -59,6 +59,8 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
     certainty = best.certainty
     if any(rival.certainty is Certainty.CERTAIN for rival in rivals) and certainty is Certainty.CERTAIN:
         certainty = Certainty.LIKELY
+    if certainty is Certainty.CERTAIN and _doubted(best, rivals, facts):
+        certainty = Certainty.LIKELY
     if facts.get("log.goes_on") is True and any(name.startswith(_OF_LOG) for name in best.signature.when):
         certainty = Certainty.POSSIBLE
     remedies = recommend.chosen([best, *rivals], facts)
@@ -78,6 +80,15 @@ def diagnosis(found: Sequence[Finding], facts: Facts, context: Context) -> Diagn
         will_not_help=useless,
         **_where(facts, context),  # type: ignore[arg-type]
     )
+
+
+def _doubted(best: Finding, rivals: Sequence[Finding], facts: Facts) -> bool:
+    """Whether what the log proves is not the whole story: the container's own end speaks for memory of another kind, or its next start came past the same step."""
+    if not any(name.startswith(_OF_LOG) for name in best.signature.when):
+        return False
+    family = family_of(best.cause)
+    ended = any(rival.certainty is not Certainty.POSSIBLE and family_of(rival.cause) == "host_memory" != family and "container.reason" in rival.signature.when for rival in rivals)
+    return ended or (family == "device_memory" and facts.get("failure.passed_after") is True)
 
 
 def _size(name: str, direction: str, facts: Facts, context: Context) -> sizing.Sized | sizing.Impossible | None:

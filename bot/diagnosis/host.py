@@ -6,7 +6,7 @@
 from bot.diagnosis import host_container, host_events, host_kernel
 from bot.diagnosis.host_records import flag, number, records, text
 from bot.facts import Facts
-from bot.model import Fact, Place, Value
+from bot.model import Fact, Phase, Place, Value
 from bot.units import GIB
 
 
@@ -15,11 +15,12 @@ def derive(facts: Facts) -> Facts:
     facts = host_container.derive(facts)
     facts = host_kernel.derive(facts)
     facts = host_events.derive(facts)
-    for step in (_tells_why, _ending, _disruption, _cgroup, _unit, _runtime, _told, _shm, _node, _holder, _ray_monitor, _ray, _gpus):
+    for step in (_tells_why, _ending, _passed_after, _disruption, _cgroup, _unit, _runtime, _told, _shm, _node, _pressed, _holder, _ray_monitor, _ray, _gpus):
         facts = facts.with_facts(step(facts))
     return facts
 
 
+KILLED = 137  # the code of SIGKILL
 NODE_FULL = 0.03  # of the machine's memory that can be had at most, where it counts as used up
 COMM = 15  # letters of a program's name that the kernel keeps
 
@@ -40,6 +41,17 @@ def _tells_why(facts: Facts) -> list[Fact]:
         error = bool(kind) and kind not in _MERE_ENDS and not kind.startswith(_OF_PEERS)
         found.append(_fact(facts, "kernel.beside_error", error and text(facts, "kernel.match") == "name", "failure.kind", "kernel.match"))
     return found
+
+
+def _passed_after(facts: Facts) -> list[Fact]:
+    """Whether the next start of the same container, whose arguments nobody can change in a pod, came past the step that the last one failed at: a probe
+    found it ready. Without a probe a container counts as ready as soon as it runs."""
+    probed = "container.readiness_probe" in facts or "container.startup_probe" in facts
+    again = flag(facts, "container.running") is True and flag(facts, "container.ready") is True and flag(facts, "container.started_again") is True
+    starting = text(facts, "failure.phase") not in ("", Phase.SERVING.value, Phase.SHUTDOWN.value)
+    if not (probed and again and starting and "previous" in text(facts, "log.source")):
+        return []
+    return [_fact(facts, "failure.passed_after", True, "container.ready", "container.running")]
 
 
 def _fact(facts: Facts, name: str, value: Value, *near: str) -> Fact:
@@ -68,7 +80,15 @@ def _ending(facts: Facts) -> list[Fact]:
 
 
 def _disruption(facts: Facts) -> list[Fact]:
-    """Who ended the pod on purpose: shutdown | drain | preemption | taint | gc | kubelet | delete | rollout; nothing when nobody did."""
+    """Who ended the pod on purpose: shutdown | lost | drain | preemption | taint | gc | delete; nothing when nobody did. A container that the runtime saw
+    killed for memory had its end before a machine that went, or a pod that was displaced, could bring it one."""
+    by, near = _who_ended(facts)
+    killed = text(facts, "container.reason") == "OOMKilled" and number(facts, "container.exit_code") == KILLED
+    return [_fact(facts, "termination.by", by, near)] if by and not (killed and by in ("shutdown", "lost", "preemption", "gc", "taint")) else []
+
+
+def _who_ended(facts: Facts) -> tuple[str, str]:
+    """The word for it, and the fact that tells."""
     reason = text(facts, "pod.disruption")
     by = {
         "EvictionByEvictionAPI": "drain",
@@ -98,7 +118,7 @@ def _disruption(facts: Facts) -> list[Fact]:
         by, near = "delete", "pod.deleted_at"
     elif not by and flag(facts, "events.stopping") and not text(facts, "pod.evicted") and not text(facts, "events.evicted"):
         by, near = "delete", "events.stopping"
-    return [_fact(facts, "termination.by", by, near)] if by else []
+    return by, near
 
 
 def _cgroup(facts: Facts) -> list[Fact]:
@@ -114,6 +134,8 @@ def _cgroup(facts: Facts) -> list[Fact]:
     bound = limit or number(facts, "container.memory_limit_bytes") or current
     if shared and bound:
         found.append(_fact(facts, "cgroup.shared_share", round(shared / bound, 3), "cgroup.shmem_bytes"))
+    if current is not None and limit and file is not None:
+        found.append(_fact(facts, "cgroup.kept_share", round((current - max(0.0, file - shared)) / limit, 3), "cgroup.current_bytes"))
     if current is not None and limit:
         found.append(_fact(facts, "cgroup.use_share", round(current / limit, 3), "cgroup.current_bytes"))
     throttled, periods = number(facts, "cgroup.cpu_nr_throttled"), number(facts, "cgroup.cpu_nr_periods")
@@ -204,6 +226,15 @@ def _fits(facts: Facts, size: float | None) -> bool:
     """Whether one region that could not be filled would fit into the empty volume and takes most of it: then something else lies there already."""
     region = number(facts, "vllm.offload_region.region_bytes")
     return bool(region and size and size / 2 <= region <= size)
+
+
+def _pressed(facts: Facts) -> list[Fact]:
+    """Whether the node was short of memory, by an event of that time or by its own condition now."""
+    for name in ("events.node_pressure", "node.memory_pressure"):
+        if flag(facts, name) is True:
+            return [_fact(facts, "node.pressed", True, name)]
+    known = flag(facts, "node.memory_pressure")
+    return [_fact(facts, "node.pressed", False, "node.memory_pressure")] if known is False else []
 
 
 def _node(facts: Facts) -> list[Fact]:

@@ -14,6 +14,7 @@ from bot.units import GIB
 # A router, a proxy or Ray's head keeps tables, not models: what fills this much of host memory grows and will fill any limit.
 OLD = 3 * 86400  # seconds of quiet running after which an end before them is history
 LIGHT_NEEDS = 8 * GIB
+KILLED, RECOVERED = 95, 50  # weights: of a server that was killed for memory; of one that is ready again while another container is not
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
 # The words of runc (of both ages), crun, docker and CRI-O; the last two refuse a limit below its minimum before anything runs.
 _NO_ROOM_TO_START = re.compile(
@@ -32,7 +33,7 @@ _SAME_NAME = (
     "waiting_reason", "waiting_message", "shm_volume", "shm_limit", "shell", "waits_only", "looks", "end", "kind", "finished_at", "started_at", "image", "started", "gpu_resource", "prestop_s",
 )  # fmt: skip
 _SIZES = {"memory_limit": "memory_limit_bytes", "memory_request": "memory_request_bytes", "shm_limit": "shm_limit_bytes"}
-_PROBES = tuple(f"{probe}_{what}" for probe in ("startup", "liveness") for what in ("probe", "timeout_s", "budget_s", "failures", "period_s", "port"))
+_PROBES = tuple(f"{probe}_{what}" for probe in ("startup", "liveness", "readiness") for what in ("probe", "timeout_s", "budget_s", "failures", "period_s", "port"))
 
 
 def derive(facts: Facts) -> Facts:
@@ -156,10 +157,13 @@ def choose(facts: Facts, containers: list[Record]) -> Record:
     killed = _killed_ids(facts)
     main = server(containers, text(facts, "bundle.server_container"))
     evicted = text(facts, "pod.evicted_container")
-    return max(
-        containers,
-        key=lambda container: (container.text("name") == evicted, _weight(container, container is main, killed), container is main, -container.index),
-    )
+    broken = any(container.flag("ready") is False for container in containers if container.text("kind") != "init")
+
+    def weight(container: Record) -> int:
+        found = _weight(container, container is main, killed)
+        return min(found, RECOVERED) if broken and container.flag("ready") is True and found < KILLED else found
+
+    return max(containers, key=lambda container: (container.text("name") == evicted, weight(container), container is main, -container.index))
 
 
 def _killed_ids(facts: Facts) -> set[str]:
@@ -174,10 +178,11 @@ def _killed_ids(facts: Facts) -> set[str]:
 def _weight(container: Record, serves: bool, killed: set[str]) -> int:
     """How much an end matters. A helper that was killed for memory matters less than a server that died, and more than one that went on."""
     code, reason = container.number("exit_code"), container.text("reason")
+    matters = serves or container.text("kind") == "init"
     if killed & {container.text("id"), container.text("ended_id")} - {""}:
-        return 100
+        return 100 if matters else 63
     if reason == "OOMKilled":
-        return 95 if serves or container.text("kind") == "init" else 62
+        return KILLED if matters else 62
     weight = 0
     if code == 137:
         weight = 80

@@ -15,6 +15,9 @@ _MEMORY_VOLUME = re.compile(r"shm|shared-?mem|tmpfs|ramdisk|ram-?disk", re.IGNOR
 _NODE_COMES_S = 900  # seconds that the cluster autoscaler waits for a node before it gives it up (max-node-provision-time)
 NEAR = 3  # seconds that clocks of kubelet and runtime differ by
 BEFORE, AFTER = 120, 60  # seconds before and after an end in which a kill that the node reports can be the one of that end
+LONG_AFTER = 600  # seconds after an end in which a reboot of its node can still be what ended it
+_REBOOTS = ("node-rebooted", "node-shutdown")
+_LASTING = ("gpu-fault", "kernel-fault")
 _FILLS = (0.85, 1.02)  # of a limit: what the killed processes held when it was hit
 _NODE_KILLS = ("system-oom", "kernel-kill")
 _NODE_RECORDS = ("NodeClaim", "Machine", "NodePool")  # what makes nodes keeps records of its own
@@ -39,7 +42,7 @@ def derive(facts: Facts) -> Facts:
     events = _standing([event for event in records(facts, "events") if _ours(event, facts)])
     found: list[Fact] = []
     for kind in _NODE_KINDS:
-        event = next((event for event in events if event.text("kind") == kind and (kind not in _NODE_KILLS or _of_this_end(event, facts))), None)
+        event = next((event for event in events if event.text("kind") == kind and _bears_on_this_end(kind, event, facts)), None)
         if event is not None:
             found.append(Fact(f"events.{kind.replace('-', '_')}", event.text("scope") or True, event.place("kind")))
     found += _kills_beside(events, facts)
@@ -49,6 +52,16 @@ def derive(facts: Facts) -> Facts:
     found += _scheduler(events, facts)
     found += _termination(events, facts)
     return facts.with_facts(found, ("termination.",) if found and "pod." in facts.looked else ())
+
+
+def _bears_on_this_end(kind: str, event: Record, facts: Facts) -> bool:
+    """Whether what befell the node can have to do with the incident: not before the start that ended, and a reboot not long after it either. A broken card or
+    kernel stays broken."""
+    if kind in _NODE_KILLS:
+        return _of_this_end(event, facts)
+    finished, first = number(facts, "container.finished_at"), event.number("first_at") or event.number("last_at")
+    after = kind in _REBOOTS and finished is not None and first is not None and first > finished + LONG_AFTER
+    return kind in _LASTING or not (after or _before_its_start(event, facts))
 
 
 def _standing(events: list[Record]) -> list[Record]:
@@ -119,8 +132,15 @@ def _of_container(event: Record, facts: Facts) -> bool:
     return not name or event.text("container") in (name, "")
 
 
+def _before_its_start(event: Record, facts: Facts) -> bool:
+    """Whether the event was last seen before the start whose end is the incident, so that it speaks of an earlier one."""
+    started, last = number(facts, "container.started_at"), event.number("last_at")
+    return started is not None and last is not None and last < started - NEAR
+
+
 def _probes(events: list[Record], facts: Facts) -> list[Fact]:
     found: list[Fact] = []
+    events = [event for event in events if not _before_its_start(event, facts)]
     kill = next((event for event in events if event.text("kind") == "probe-kill" and _of_container(event, facts)), None)
     if kill is not None:
         found.append(Fact("events.probe_kill", kill.text("probe"), kill.place("kind")))

@@ -80,19 +80,24 @@ def _limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | No
 
 
 def _first_limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
-    """A first limit: a third above what was asked for."""
-    request = number(facts, "container.memory_request_bytes")
-    if not request:
+    """A first limit: a third above what was asked for, and never below what it was seen to hold, which it would be ended for at each start."""
+    request, seen = number(facts, "container.memory_request_bytes"), peak(facts) or 0
+    to = rounded(max((request or 0) * ABOVE_REQUEST, seen))
+    if not to:
         return None
-    to = rounded(request * ABOVE_REQUEST)
     effect = Text("The container is ended before it takes the node along.", "容器会在拖垮节点之前被终止。")
     why = Text("A third above its request; raise the request first if it needs more.", "比请求值高约三分之一；如需更多，请先提高请求值。")
+    if seen > (request or 0) * ABOVE_REQUEST:
+        why = Text(
+            f"It held {show(seen)}: a smaller limit would end it each time. Ask for as much (the request), so that it is placed where there is room.",
+            f"它曾占用 {show(seen)}：更小的限制每次都会终止它。请把请求值设为同样大小，使其被调度到有足够内存的节点。",
+        )
     return _beyond(remedy, direction, to, facts) or Sized(remedy, direction, effect, None, _quantity(to), why=why)
 
 
 def _used(facts: Facts) -> float | None:
-    """What the container used: by the eviction's message, else by its control group."""
-    told = text(facts, "pod.evicted_use")
+    """What the container used: by the message of an eviction for memory, else by its control group."""
+    told = text(facts, "pod.evicted_use") if text(facts, "pod.evicted") in ("", "memory") else ""
     if re.fullmatch(r"\d{1,18}\w{0,2}", told):
         try:
             return float(quantity(told))
@@ -101,21 +106,32 @@ def _used(facts: Facts) -> float | None:
     return number(facts, "cgroup.current_bytes")
 
 
+def _held(facts: Facts) -> float | None:
+    """What the kernel saw when it ended something of the container: its group's use, or at least what the killed process held."""
+    if facts.get("kernel.kill_matches_container") is not True:
+        return None
+    return number(facts, "kernel.usage_bytes") or number(facts, "kernel.victim_bytes")
+
+
 def peak(facts: Facts) -> int | None:
     """The most host memory that the container was seen to use: its control group's own mark, what was in use when the kernel ended something of it, or what
     it used when it was evicted; None where nobody looked."""
-    killed = number(facts, "kernel.usage_bytes") if facts.get("kernel.kill_matches_container") is True else None
-    known = [size for size in (number(facts, "cgroup.peak_bytes"), killed, _used(facts)) if size]
+    own = facts.get("kernel.ancestor") is not True
+    known = [size for size in (number(facts, "cgroup.peak_bytes"), _held(facts) if own else number(facts, "kernel.victim_bytes"), _used(facts)) if size]
     return int(max(known)) if known else None
 
 
 def _request(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
-    """The request becomes what is used, else the limit."""
+    """The request becomes what is used, else the limit; more than the limit no cluster accepts."""
     request, limit, used = number(facts, "container.memory_request_bytes"), number(facts, "container.memory_limit_bytes"), _used(facts)
-    wanted = used * 1.2 if used else limit
+    wanted = used * 1.2 if used else limit or peak(facts)
+    if limit and request == limit:
+        return Impossible(remedy, direction, Text("It asks for its whole limit already.", "其请求值已等于上限。"))
+    if limit and wanted and rounded(wanted) > limit:
+        wanted = limit
     if not wanted or wanted <= (request or 0):
         return None
-    to = int(limit) if wanted == limit else rounded(wanted)
+    to = int(limit) if limit and wanted == limit else rounded(wanted)
     effect = Text(
         "The scheduler keeps that much of the node for it, and the kubelet evicts others first.",
         "调度器会为其预留相应内存，kubelet 会优先驱逐其他 Pod。",
@@ -156,7 +172,8 @@ def _span(seconds: float) -> Text:
 
 def _probe(remedy: str, direction: str, facts: Facts) -> Sized | None:
     """More failures (the number that is changed), and more time for one answer where answers were late."""
-    probe = text(facts, "events.probe_kill") or text(facts, "events.probe_failed")
+    budget = "startup" if facts.get("termination.at_startup_budget") is True else ""
+    probe = text(facts, "events.probe_kill") or text(facts, "events.probe_failed") or budget
     failures, period = number(facts, f"container.{probe}_failures"), number(facts, f"container.{probe}_period_s") or 10
     timeout = number(facts, f"container.{probe}_timeout_s")
     if not failures:

@@ -131,3 +131,21 @@ def test_a_huge_shm_that_is_full_is_looked_into_before_it_is_doubled(gib: int, a
     found = sized("shm_size:raise", shm__size_bytes=gib * GIB)
     assert found is not None
     assert (found.why is not None and "ls -lS" in found.why.en) is asks
+
+
+def test_first_limit_is_never_below_what_the_killed_process_held() -> None:
+    killed: dict[str, Value] = {"kernel__kill_matches_container": True, "kernel__victim_bytes": 19 * GIB}
+    assert change("memory_limit:set", container__memory_request_bytes=6 * GIB, **killed) == (None, "19Gi")
+    assert change("memory_limit:set", container__memory_request_bytes=32 * GIB, **killed) == (None, "44Gi")
+    assert change("memory_limit:set", container__memory_request_bytes=6 * GIB, kernel__victim_bytes=19 * GIB) == (None, "8Gi")
+    assert change("memory_request:raise", container__memory_request_bytes=6 * GIB, **killed) == ("6Gi", "19Gi")
+
+
+def test_request_never_passes_the_limit() -> None:
+    assert change("memory_request:raise", pod__evicted_use="7680Mi", container__memory_request_bytes=2 * GIB, container__memory_limit_bytes=8 * GIB) == ("2Gi", "8Gi")
+    assert change("memory_request:raise", pod__evicted_use="7680Mi", container__memory_request_bytes=8 * GIB, container__memory_limit_bytes=8 * GIB) is None
+
+
+def test_disk_that_an_evicted_pod_used_is_no_memory() -> None:
+    assert peak(Facts([Fact("pod.evicted_use", "20Gi"), Fact("pod.evicted", "ephemeral-storage")])) is None
+    assert peak(Facts([Fact("pod.evicted_use", "20Gi"), Fact("pod.evicted", "memory")])) == 20 * GIB
