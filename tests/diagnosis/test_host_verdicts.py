@@ -29,7 +29,7 @@ def events(*items: dict[str, Any]) -> dict[str, Any]:
 
 
 def failed(reason: str, message: str) -> dict[str, Any]:
-    return pod([gpu()], [], status={"phase": "Failed", "reason": reason, "message": message})
+    return pod([gpu(request="8Gi")], [], status={"phase": "Failed", "reason": reason, "message": message})
 
 
 def ended(code: int, reason: str = "Error", **metadata: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ SCENES: dict[str, Scene] = {
     # the node
     "OOMKilled without a limit": ({"pod.json": pod([gpu(None)], dead())}, "node_out_of_memory", "memory_limit:set"),
     "OOMKilled by a global kill": ({"pod.json": pod([gpu()], dead()), "kernel.log": killed(None, path())}, "node_out_of_memory", ""),
-    "OOMKilled by the limit of all pods": ({"pod.json": pod([gpu()], dead()), "kernel.log": killed("/kubepods", path())}, "node_out_of_memory", "memory_request:raise"),
+    "OOMKilled by the limit of all pods": ({"pod.json": pod([gpu(request="8Gi")], dead()), "kernel.log": killed("/kubepods", path())}, "node_out_of_memory", "memory_request:raise"),
     "the node says SystemOOM": ({"pod.json": pod([gpu()], dead()), "events.json": node_event("SystemOOM", "System OOM encountered, victim process: python3, pid: 4")}, "node_out_of_memory", ""),
     "mapping refused": ({"container.log": "RuntimeError: unable to mmap 99 bytes from file </m/a.safetensors>: Cannot allocate memory (12)\n"}, "node_out_of_memory", "host_memory_use:lower"),
     "systemd-oomd": ({"kernel.log": "Nov 30 09:12:01 d systemd-oomd[1]: Killed /user.slice/a.scope due to memory used (3) / total (3) and swap used (3) / total (4)\n"}, "node_out_of_memory", "host_memory_use:lower"),
