@@ -8,7 +8,7 @@ import pytest
 from bot.model import Certainty, Diagnosis
 from tests.diagnosis.bundles import diagnose
 from tests.diagnosis.scenes import ENDED, container, event, killed, path, pod, status, terminated
-from tests.diagnosis.test_host_verdicts import OOM, dead, events, failed, gpu
+from tests.diagnosis.test_host_verdicts import OOM, dead, events, gpu
 
 LOADING = 'ERROR 01-14 09:31:03 [core.py:708]   File "/opt/vllm/v1/worker/gpu_model_runner.py", line 2600, in load_model\n'
 PROXY = container("proxy", "envoyproxy/envoy:v1", "64Mi", "64Mi")
@@ -55,12 +55,6 @@ def test_a_reboot_at_the_end_is_the_end_unless_the_runtime_saw_a_memory_kill() -
 def test_a_probe_that_failed_before_the_container_started_did_not_end_it() -> None:
     failing = events(event("Unhealthy", "Liveness probe failed: timeout", at=YESTERDAY))
     assert diagnose({"pod.json": pod([gpu()], dead(137, "Error")), "events.json": failing}).cause == "unknown"
-
-
-def test_a_node_that_is_given_up_is_not_called_shut_down() -> None:
-    found = diagnose({"pod.json": failed("NodeLost", "Node node-1 which was running pod chat-0 is unresponsive")})
-    assert sure(found) == ("node_lost", "likely")
-    assert "shut down" not in found.summary.en
 
 
 def test_a_killed_child_of_a_helper_does_not_explain_a_server_that_was_killed_too() -> None:
