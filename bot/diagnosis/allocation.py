@@ -93,6 +93,7 @@ def facts_of(event: Event) -> list[Fact]:
         }
         values["free_share"] = free / total if free is not None else None
         values["requested_over_total"] = wanted / total if wanted is not None else None
+        values["with_request_share"] = (reserved + wanted) / total if reserved is not None and wanted is not None else None
     if total and others is not None:
         values["others_matter"] = others >= max(0.08 * total, units.GIB) and (free is None or wanted is None or others + free >= wanted)
     if wanted and idle is not None:

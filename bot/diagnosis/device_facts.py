@@ -194,6 +194,14 @@ def _failure(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("failure.colocated", bool(trainer), "stack.training")
 
 
+def _pool(derived: _Derived, ledger: Ledger | None) -> None:
+    """Whether a server's pool refused tokens although by its own words far more were free or could be dropped: then its bookkeeping is what failed."""
+    asked, room = derived.number("sglang.pool_asked.asked"), derived.number("sglang.pool_room.room")
+    window = derived.number("sglang.pool_window_room.room")
+    if asked and room is not None:
+        derived.add("failure.pool_had_room", room >= 2 * asked and (window is None or window >= 2 * asked), "sglang.pool_room")
+
+
 def _limits(derived: _Derived, ledger: Ledger | None) -> None:
     seqs, batch, length = (derived.number(f"engine.{name}") for name in ("max_num_seqs", "max_num_batched_tokens", "max_model_len"))
     if seqs is not None:
@@ -344,4 +352,4 @@ def _unexplained(derived: _Derived, ledger: Ledger | None) -> None:
         derived.add("budget.unexplained", share < 0.5, "vllm.ledger.weights")
 
 
-_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _failure, _limits, _devices, _strangers, _budget, _room_above, _unexplained)
+_STEPS: tuple[Callable[[_Derived, Ledger | None], None], ...] = (_engine, _failure, _pool, _limits, _devices, _strangers, _budget, _room_above, _unexplained)

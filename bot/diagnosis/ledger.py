@@ -149,12 +149,13 @@ def _old_peak(draft: _Draft, engine: EngineFacts) -> None:
 
 
 def _listed_card(draft: _Draft, engine: EngineFacts) -> None:
-    """The card as nvidia-smi lists it, less what the driver keeps for itself, or as its name tells: good for a slope, too rough for a sum."""
+    """The card as nvidia-smi lists it, less what the driver keeps for itself, or as its name tells: good for a slope, too rough for a sum. A name that
+    promises less than is on the card (boards rebuilt with more memory keep their name) tells nothing."""
     if "total" in draft.values or "requested" in draft.values or engine.unified_memory:
         return
     listed = engine.listed_total_bytes
     size = max(listed - GIB // 2, listed * 0.97) if listed else engine.card_bytes
-    if size is not None:
+    if size is not None and size >= draft.values.get("weights", 0) + max(0, draft.values.get("available", 0)):
         draft.rough = True
         draft.derive("total", size)
 

@@ -1,0 +1,94 @@
+"""A request, a pool or a name weighed against the card: what is many times too large, or far too small to have filled it, is no lack of memory here."""
+
+import pytest
+
+from bot.model import Certainty
+from tests.diagnosis.bundles import diagnose
+from tests.diagnosis.test_fitting_advice import remedies
+from tests.diagnosis.test_pastes import frame, oom
+
+ANSWERED = '(APIServer pid=1) INFO:     192.0.2.4:51708 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+PROFILED = "INFO 03-01 10:00:00 [gpu_model_runner.py:4095] Encoder cache will be initialized with a budget of 65536 tokens, and profiled with 1 {} items of the maximum feature size.\n"
+ENCODER = frame("vllm/v1/worker/gpu_model_runner.py", "profile_run") + frame(
+    "vllm/model_executor/models/qwen3_vl.py", "forward", "out = F.scaled_dot_product_attention(q, k, v)"
+)
+
+
+def refused(wanted: str) -> str:
+    return ANSWERED + f"ERROR 03-01 10:05:00 [core.py:866] {oom(wanted=wanted, free='6.20 GiB', own='17.30 GiB', held='17.00 GiB')}\n"
+
+
+def test_a_size_that_no_card_has_was_computed_wrongly() -> None:
+    found = diagnose({"container.log": refused("4096.00 GiB")})
+    assert (found.cause, found.certainty) == ("application_error", Certainty.LIKELY)
+    assert not {"gpu_memory_utilization:lower", "bigger_gpu"} & set(remedies(found))
+
+
+def test_the_whole_matrix_of_attention_may_be_many_times_the_card() -> None:
+    found = diagnose(
+        {"container.log": ANSWERED + frame("a.py", "forward", "out = F.scaled_dot_product_attention(q, k, v)") + oom(wanted="4096.00 GiB", free="6.20 GiB")}
+    )
+    assert found.cause != "application_error"
+
+
+def test_a_running_server_that_asks_for_more_than_the_card_is_given_no_smaller_cache() -> None:
+    found = diagnose({"container.log": refused("64.00 GiB")})
+    assert found.cause == "runtime_burst"
+    assert "gpu_memory_utilization:lower" not in remedies(found)
+    assert remedies(diagnose({"container.log": refused("8.00 GiB")}))[0] == "gpu_memory_utilization:lower"
+
+
+@pytest.mark.parametrize(("wanted", "larger_card"), [("18.00 GiB", True), ("640.00 GiB", False)])
+def test_a_larger_card_helps_an_encoder_whose_matrix_a_card_could_hold(wanted: str, larger_card: bool) -> None:
+    found = diagnose({"container.log": PROFILED.format("image") + ENCODER + oom(wanted=wanted, free="10.02 GiB", own="13.50 GiB", held="13.20 GiB")})
+    assert found.cause == "profile_run_peak"
+    assert ("bigger_gpu" in remedies(found)) is larger_card
+    assert "max_model_len:lower" not in remedies(found)
+
+
+def test_a_shorter_context_shortens_the_longest_video() -> None:
+    found = diagnose({"container.log": PROFILED.format("video") + ENCODER + oom(wanted="18.00 GiB", free="10.02 GiB", own="13.50 GiB", held="13.20 GiB")})
+    assert "max_model_len:lower" in remedies(found)
+
+
+LITTLE = "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 512.00 MiB (GPU 0; 15.56 GiB total capacity; {} GiB already allocated; {} GiB reserved in total by PyTorch)\n"
+
+
+@pytest.mark.parametrize(("held", "cause"), [("0.25", "gpu_oom"), ("15.02", "weights_too_large")])
+def test_weights_that_held_next_to_nothing_did_not_fill_the_card(held: str, cause: str) -> None:
+    assert diagnose({"container.log": frame("vllm/worker/worker.py", "load_model") + LITTLE.format(held, held)}).cause == cause
+
+
+POOL = "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 4096 tokens.\n"
+
+
+@pytest.mark.parametrize(
+    ("room", "cause"),
+    [
+        ("Available full tokens: 71200 (full_available_size=1200 + full_evictable_size_=70000)\n", "application_error"),
+        ("Available tokens: 96 (available_size=96 + evictable_size=0)\n", "kv_cache_too_small"),
+        ("Available full tokens: 71200 (full_available_size=1200 + full_evictable_size_=70000)\nAvailable swa: 512 (available_size=512 + component_evictable_size_=0)\n", "kv_cache_too_small"),
+        ("", "kv_cache_too_small"),
+    ],
+)  # fmt: skip
+def test_a_pool_that_refuses_beside_room_miscounted_and_one_without_is_used_up(room: str, cause: str) -> None:
+    assert diagnose({"container.log": POOL + room}).cause == cause
+
+
+@pytest.mark.parametrize(("weights", "shown"), [("41.83", False), ("15.20", True)])
+def test_a_cards_name_that_promises_less_than_is_on_it_gives_no_size(weights: str, shown: bool) -> None:
+    log = (
+        f"(EngineCore pid=61) INFO 03-01 10:00:20 [gpu_model_runner.py:4820] Model loading took {weights} GiB memory and 9.1 seconds\n"
+        "(EngineCore pid=61) INFO 03-01 10:00:41 [gpu_worker.py:436] Available KV cache memory: 0.29 GiB\n"
+        "(EngineCore pid=61) ERROR 03-01 10:00:41 [core.py:1108] ValueError: To serve at least one request with the models's max seq len (131072), 1.31 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (0.29 GiB).\n"
+    )
+    found = diagnose(
+        {
+            "container.log": log,
+            "args.txt": "vllm serve /models/m --gpu-memory-utilization 0.97\n",
+            "nvidia-smi.txt": "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-f8f8f0ba-6911-0639-5c79-54e69b405e4d)\n",
+        }
+    )
+    assert found.ledger is not None
+    assert (found.ledger.total_bytes is not None) is shown
