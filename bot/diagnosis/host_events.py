@@ -190,6 +190,7 @@ def _named(events: list[Record]) -> list[Fact]:
         ("preempted", "events.preempted", ""),
         ("taint-eviction", "events.taint_eviction", ""),
         ("rejected", "events.rejected", "message"),
+        ("resize-refused", "events.resize_refused", "message"),
         ("grace-exceeded", "events.grace_exceeded", ""),
         ("back-off", "events.back_off", ""),
         ("deleted", "events.owner_deleted", ""),
@@ -229,13 +230,13 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
     """When the container was told to stop, and how long it took."""
     found: list[Fact] = []
     finished, grace = number(facts, "container.finished_at"), number(facts, "pod.grace_s")
+    slept = number(facts, "container.prestop_s")
     given, said = number(facts, "pod.delete_grace_s"), "pod.delete_grace_s"  # whoever deletes a pod may give it another time than the pod asks for
     if given is None:
         given, said = grace, "pod.grace_s"
     if given is not None:
         found.append(Fact("termination.grace_s", int(given), _place(facts, said)))
         found.append(Fact("termination.hurried", grace is not None and given < grace, _place(facts, said)))
-        slept = number(facts, "container.prestop_s")
         if slept is not None:
             found.append(Fact("termination.prestop_takes_grace", slept >= given - NEAR, _place(facts, "container.prestop_s")))
     if text(facts, "container.role"):
@@ -257,13 +258,20 @@ def _termination(events: list[Record], facts: Facts) -> list[Fact]:
             found.append(Fact("termination.fits_probe_kill", -NEAR <= seconds <= (grace or 30) + 10, event.place("kind")))
         allowed = given if event is stop else grace
         if allowed is not None:
-            found.append(Fact(f"termination.{'' if event is stop else 'probe_'}at_grace_end", abs(seconds - allowed) <= NEAR + 1, event.place("kind")))
+            found.append(Fact(f"termination.{'' if event is stop else 'probe_'}at_grace_end", _at_end(seconds, allowed, slept), event.place("kind")))
     found += _budget(facts, grace)
     deleted = number(facts, "pod.deleted_at")
-    if deleted is not None and stop is None and grace is not None:
+    if deleted is not None and stop is None and given is not None:
         # deletionTimestamp is when the grace period ends
-        found.append(Fact("termination.at_grace_end", abs(finished - deleted) <= NEAR + 1, _place(facts, "pod.deleted_at")))
+        found.append(Fact("termination.at_grace_end", _at_end(finished - deleted + given, given, slept), _place(facts, "pod.deleted_at")))
     return found
+
+
+def _at_end(seconds: float, allowed: float, slept: float | None) -> bool:
+    """Whether `seconds` after the request to stop are the end of the time allowed. Where a hook has used all of it up, some kubelets
+    give the program the whole time once more."""
+    twice = slept is not None and slept >= allowed - NEAR and abs(seconds - 2 * allowed) <= NEAR + 1
+    return abs(seconds - allowed) <= NEAR + 1 or twice
 
 
 def _budget(facts: Facts, grace: float | None) -> list[Fact]:

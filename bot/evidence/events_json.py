@@ -28,6 +28,8 @@ _GO_TERMINATED = re.compile(r"ContainerStateTerminated\{ExitCode:(\d{1,3}),Signa
 _IMAGE = re.compile(r"ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|ErrImagePullBackOff|[Ff]ailed to (?:pull|apply default image tag)|pulling image|pull image|inspect image")
 _QUEUED = re.compile(r"couldn't assign flavors|insufficient (?:unused )?quota")
 _INSUFFICIENT = re.compile(r"\b(\d{1,6}) Insufficient (memory|cpu)\b")
+# A problem detector (NVSentinel, a rule of node-problem-detector) that gives the fault's number or asks for something; "NONE" asks for nothing.
+_GPU_FAULT = re.compile(r"\bXID\b.{0,40}?\b(?:46|48|62|64|74|79|95|119|120|140|143)\b|\bDCGM_FR_\w+.{0,300}Recommended Action=(?!NONE)[A-Z]|ErrorCode:(?:46|48|62|64|74|79|95|119|120|140|143)\b|has fallen off the bus", re.IGNORECASE)
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
 
 # reason -> what kind of event it is for us; the rest is left alone
@@ -40,7 +42,7 @@ _REASONS = {
     "FailedMount": "mount", "FailedAttachVolume": "mount", "FailedCreatePodSandBox": "sandbox", "InspectFailed": "image", "RecreateGroup": "group-restart",
     "DeletedWorkerPod": "deleted", "DeletedHeadPod": "deleted", "ScalingReplicaSet": "rollout", "ContainerGCFailed": "other", "NodeNotHealthy": "node-not-ready",
     "Drain": "drain", "DrainScheduled": "drain", "ScaleDown": "drain", "SpotInterruption": "interrupted", "PreemptScheduled": "interrupted",
-    "Scheduled": "scheduled", "NotTriggerScaleUp": "no-scale-up", "FailedScaleUp": "no-scale-up", "TriggeredScaleUp": "scale-up", "Nominated": "scale-up", "FailedCreate": "create-failed", "FailedToCreateHeadPod": "create-failed", "FailedToCreateWorkerPod": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "ImageGCFailed": "disk-pressure", "XIDError": "gpu-fault",
+    "Scheduled": "scheduled", "NotTriggerScaleUp": "no-scale-up", "FailedScaleUp": "no-scale-up", "TriggeredScaleUp": "scale-up", "Nominated": "scale-up", "FailedCreate": "create-failed", "FailedToCreateHeadPod": "create-failed", "FailedToCreateWorkerPod": "create-failed", "OutOfDisk": "disk-pressure", "FreeDiskSpaceFailed": "disk-pressure", "ImageGCFailed": "disk-pressure", "XIDError": "gpu-fault", "ResizeInfeasible": "resize-refused", "ResizeDeferred": "resize-refused", "ResizeError": "resize-refused",
     "KernelOops": "kernel-fault", "TaskHung": "kernel-fault", "CordonStarting": "drain", "RebalanceRecommendation": "node-shutdown",
     "SpotInterrupted": "interrupted", "InstanceSpotInterrupted": "interrupted", "MachineSpotInterrupted": "interrupted", "TerminatingOnInterruption": "interrupted",
     "InstanceStopping": "node-shutdown", "InstanceTerminating": "node-shutdown", "MachineTerminating": "node-shutdown", "ScheduledEvent": "node-shutdown",
@@ -100,6 +102,8 @@ def _kind(event: Node) -> str:
         return "deadline"
     if reason.startswith("OutOf"):
         return "rejected"
+    if event.text("involvedObject", "kind") == "Node" and _GPU_FAULT.search(message[:2000]):
+        return "gpu-fault"
     if reason == "EvictionThresholdMet" and "memory" not in message:
         return "disk-pressure" if re.search(r"storage|fs\b|inodes", message) else "other"
     if "shutdown" in message.lower() and reason not in _REASONS:

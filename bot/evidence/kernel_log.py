@@ -10,7 +10,7 @@ from bisect import bisect_right
 from functools import partial
 from typing import BinaryIO
 
-from bot.evidence import cgroup, runtime_events
+from bot.evidence import cgroup, runtime_events, unit_words
 from bot.evidence.document import QUOTE, Document, epoch, shorten
 from bot.evidence.kernel_kills import Kill, kills
 from bot.evidence.kernel_signs import ANCHORS, signs
@@ -29,7 +29,7 @@ _ANCHORS = (
     b"oom", b"Killed process", b"Kill process", b"out of memory", b"Out of memory", b"memory: usage", b"Xid", b"NVRM", b"NVLink",
     b"segfault at", b"general protection", b"Hardware Error", b"Machine check", b"fallen off the bus", b"nvidia-nvswitch",
     b"SysRq", b"systemd-oomd", b"earlyoom[", b"OOMController", b"killed as a result of limit", b"blocked for more than", b"OOMKilling", b"deadlocked on memory", b"Tasks state", b"Memory cgroup stats",
-    b"OOM killer", *runtime_events.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"hardware memory corruption", b"swap: usage",
+    b"OOM killer", *runtime_events.MARKS, *unit_words.MARKS, b"trap int", b"soft lockup", b"memory failure", b"Memory failure", b"hardware memory corruption", b"swap: usage",
     b"fork rejected by pids", b"trap invalid opcode", b"amdgpu", b"dxgkio_make_resident", *ANCHORS,
 )  # fmt: skip
 _DENIED = re.compile(rb"read kernel buffer failed|Operation not permitted|Permission denied|not seeing messages from (?:other users|the system)", re.IGNORECASE)
@@ -77,6 +77,7 @@ def read(data: bytes, source: str) -> Reading:
     facts.append(Fact("kernel.kills", len(found), facts[-1].place if found else Place(source)))
     facts += _xid_facts([(number, text) for number, _, text in split], times, texts, source)
     facts += [Fact(f"kernel.{name}", value, Place(source, number, _quoted(texts.get(number, "")))) for name, value, number in signs([(number, text) for number, _, text in split])]
+    facts += unit_words.facts(((number, text, Place(source, number, shorten(text))) for number, text in lines), whole_journal=True)
     facts += runtime_events.facts((number, text, Place(source, number, shorten(text))) for number, text in lines)  # a whole journal, not only the kernel's
     return Reading(tuple(facts), () if start else ("kernel.",), gaps)
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from bot.evidence import described_nodes, inspect_text, kernel_log, looks, pasted_logs, searches
+from bot.evidence import described_nodes, inspect_text, kernel_log, looks, pasted_logs, searches, unit_words
 from bot.evidence.document import Document
 from bot.evidence.reading import Reading
 from bot.evidence.sections import Line, Section, sections
@@ -299,6 +299,8 @@ def _sadf(section: Section, emit: Emit) -> None:
 def _docker(section: Section, emit: Emit) -> None:
     """`docker ps -a`, `docker stats`, verdicts of systemd and of Slurm (sacct, seff, scontrol)."""
     for line in section.lines:
+        for fact in unit_words.facts([(line.number, line.text, line.place(""))]):
+            emit(fact.name, fact.value, line)
         exited = re.search(r"\bExited \((\d{1,3})\)", line.text)
         if exited:
             emit("docker.exit_code", int(exited[1]), line)
@@ -314,13 +316,6 @@ def _docker(section: Section, emit: Emit) -> None:
             moment = kernel_log.clock(failed[1])
             if moment is not None:
                 emit("unit.ended_local_s", moment[1], line)
-        if re.search(r"code=killed, (?:signal=KILL|status=9/KILL)", line.text):
-            emit("unit.killed", True, line)
-        crashed = re.search(r"code=(?:killed|dumped), (?:signal=|status=\d{1,2}/)(SEGV|ABRT|BUS)\b", line.text)
-        if crashed:
-            emit("unit.crashed", crashed[1], line)
-        if re.search(r"State 'stop-(?:sigterm|watchdog|sigabrt)' timed out\. Killing", line.text):
-            emit("unit.stop_timed_out", True, line)
         if _JOB.search(line.text):
             emit("job.out_of_memory", True, line)
         shm = re.search(r'"ShmSize"\s*:\s*(\d{1,15})', line.text)

@@ -44,6 +44,7 @@ _TROUBLES = (
     ("lost", re.compile(r"GPU is lost|GPU requires reset|Unable to determine the device handle|has fallen off the bus|GPU reset required|(?<!NVML: )Unknown Error")),
     ("ecc_error", re.compile(r"(?:Double Bit|Uncorrectable|DRAM Uncorrectable)[^:]{0,40}: [1-9]|Remapping Failure Occurred\s*: Yes")),
     ("card_error", re.compile(r"(?:\bERR!.{0,24}){3}")),  # one alone is a sensor that this board lacks
+    ("reset_asked", re.compile(r"GPU Recovery Action\s*: (?:(?:GPU )?Reset|(?:Node )?Reboot|Drain)")),
     ("remap_pending", re.compile(r"(?:Pending|Reset Required)\s*: Yes")),
 )
 
@@ -209,6 +210,8 @@ def _detail(text: str, place: Place, state: _State) -> None:
         card.display = word in ("Enabled", "Yes")
     elif key == "Current" and state.block == "MIG Mode":
         card.mig = word == "Enabled"
+    elif state.block == "Fabric" and ((key == "State" and word in ("In Progress", "Not Started")) or (key == "Status" and word not in ("N/A", "Success"))):
+        state.once("gpus.fabric_not_up", True, place)
     elif state.block == "FB Memory Usage" and key in ("Total", "Reserved", "Used", "Free"):
         amount = _mib(word)
         if amount is not None:

@@ -1,4 +1,4 @@
-"""What container runtimes print of a memory kill: `docker events`, `podman events`, `ctr events`, and the journals of dockerd and containerd.
+"""What container runtimes print of a memory kill: `docker events`, `podman events`, `ctr events`, and the journals of dockerd, containerd and conmon (CRI-O, podman).
 
 Facts: `docker.oom_ids` (containers in which a process was killed for memory, oldest first) and `docker.exit_code` of such a container. A runtime only
 passes on that somebody in the container was killed; for whose limit, and whether the container lived on, is decided elsewhere.
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 
 from bot.model import Fact, Place
 
-MARKS = (b"TaskOOM", b"container oom ", b"/tasks/oom", b'"oom"', b"container die ")  # one of them stands in each line that is read
-_MARKS = ("TaskOOM", "container oom ", "/tasks/oom")
+MARKS = (b"TaskOOM", b"container oom ", b"/tasks/oom", b'"oom"', b"container die ", b"OOM received", b"OOM event received")  # one of them stands in each line that is read
+_MARKS = ("TaskOOM", "container oom ", "/tasks/oom", "OOM received", "OOM event received")
 MOST = 50
 _OOM = re.compile(
-    r"\bTaskOOM event\b.{0,40}?container_?id:\s{0,2}\\{0,2}\"?([0-9a-f]{6,64})|\bcontainer oom ([0-9a-f]{6,64})\b|/tasks/oom\b.{0,20}?container_id\\{0,2}\":\s?\\{0,2}\"([0-9a-f]{6,64})",
+    r"\bTaskOOM event\b.{0,40}?container_?id:\s{0,2}\\{0,2}\"?([0-9a-f]{6,64})|\bcontainer oom ([0-9a-f]{6,64})\b|/tasks/oom\b.{0,20}?container_id\\{0,2}\":\s?\\{0,2}\"([0-9a-f]{6,64})|\bconmon(?:\[\d{1,7}\])?: conmon ([0-9a-f]{6,64}) <\w{1,8}>: OOM (?:event )?received",
     re.IGNORECASE,
 )
 _JSON_OOM, _JSON_ID = re.compile(r'"(?:status|Action)": ?"oom"'), re.compile(r'"(?:id|ID)": ?"([0-9a-f]{6,64})"')

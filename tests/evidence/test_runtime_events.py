@@ -11,6 +11,8 @@ LINES = {
     "podman events": f"2026-01-14 09:31:07.1 +0000 UTC container oom {ID} (image=localhost/vllm, name=chat)",
     "containerd's journal": f'Jan 14 09:31:07 node-1 containerd[711]: time="2026-01-14T09:31:07Z" level=info msg="TaskOOM event container_id:\\"{ID}\\""',
     "containerd of before": f'time="2026-01-14T09:31:07Z" level=info msg="TaskOOM event &TaskOOM{{ContainerID:{ID},XXX_unrecognized:[],}}"',
+    "conmon's journal (CRI-O, podman)": f"Jan 14 09:31:07 node-1 conmon[4700]: conmon {ID} <ninfo>: OOM event received",
+    "conmon's of before": f"Jan 14 09:31:07 node-1 conmon[4700]: conmon {ID} <ninfo>: OOM received",
     "ctr events": f'2026-01-14 09:31:07.1 +0000 UTC k8s.io /tasks/oom {{"container_id":"{ID}"}}',
 }
 
