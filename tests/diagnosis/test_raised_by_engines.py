@@ -5,6 +5,7 @@ import pytest
 from bot.model import Certainty
 from tests.diagnosis.bundles import diagnose
 from tests.diagnosis.test_fitting_advice import remedies
+from tests.diagnosis.test_pastes import oom
 
 CERTAIN, LIKELY, POSSIBLE = Certainty.CERTAIN, Certainty.LIKELY, Certainty.POSSIBLE
 
@@ -50,3 +51,34 @@ def test_what_an_engine_raises_is_taken_for_what_it_is(line: str, cause: str, ce
 )
 def test_only_what_the_number_of_cards_divides_is_told_to_use_fewer(line: str, first: str) -> None:
     assert remedies(diagnose({"container.log": line + "\n"}))[0] == first
+
+
+def stack(*frames: tuple[str, str], code: str = "") -> str:
+    lines = "".join(f'  File "/opt/vllm/{path}", line 77, in {name}\n' for path, name in frames)
+    return f"(EngineCore pid=312) ERROR 11-30 10:00:00 [core.py:1200] The engine failed.\nTraceback (most recent call last):\n{lines}{code}"
+
+
+V2 = "v1/worker/gpu/model_runner.py"
+GRAPHS = "v1/worker/gpu/cudagraph_utils.py"
+
+
+@pytest.mark.parametrize(
+    ("frames", "cause"),
+    [
+        ([(V2, "execute_model"), (GRAPHS, "run_pw_graph"), ("models/deepseek_v4/nvidia/model.py", "forward")], "runtime_burst"),
+        ([(V2, "sample_tokens"), ("v1/worker/gpu/sample/sampler.py", "sample")], "runtime_burst"),
+        ([(V2, "capture_model"), (GRAPHS, "capture")], "cuda_graph_capture"),
+        ([(V2, "profile_cudagraph_memory"), (GRAPHS, "profile_cudagraph_memory")], "cuda_graph_capture"),
+        ([("models/deepseek_v4/nvidia/model.py", "__init__")], "weights_too_large"),
+        ([(V2, "profile_run"), ("v1/worker/gpu/mm/encoder_runner.py", "profile_encoder_cache")], "profile_run_peak"),
+    ],
+)
+def test_the_second_model_runner_is_known_by_its_own_names(frames: list[tuple[str, str]], cause: str) -> None:
+    assert diagnose({"container.log": stack(*frames) + oom()}).cause == cause
+
+
+@pytest.mark.parametrize("path", ["v1/kv_offload/cpu/gpu_worker.py", "v1/kv_offload/worker/cpu_gpu.py"])
+def test_memory_for_offloaded_cache_is_the_machines(path: str) -> None:
+    made = stack(("v1/worker/gpu_worker.py", "initialize_from_config"), (path, "__init__"), code="    cpu_tensor = torch.zeros(\n")
+    found = diagnose({"container.log": made + "torch.AcceleratorError: CUDA error: out of memory\n"})
+    assert (found.cause, remedies(found)[0]) == ("node_out_of_memory", "host_memory_use:lower")
