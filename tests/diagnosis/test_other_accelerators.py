@@ -63,3 +63,16 @@ def test_an_npu_whose_memory_is_in_pieces_is_told_its_own_variable() -> None:
     assert found.cause == "fragmentation"
     assert remedies(found)[0] == "expandable_segments:enable"
     assert "PYTORCH_NPU_ALLOC_CONF" in str(found.recommendations[0])
+
+
+def test_a_mask_of_the_whole_input_is_a_peak_that_grows_with_the_square_of_its_length() -> None:
+    oom = "RuntimeError: NPU out of memory. Tried to allocate 9.00 GiB (NPU 3; 60.97 GiB total capacity; 54.10 GiB already allocated; 54.10 GiB current active; 5.00 GiB free; 54.20 GiB reserved in total by PyTorch)"
+    frames = ["vllm_ascend/worker/model_runner_v1.py\", line 1932, in execute_model", "vllm_ascend/attention/attention_mask.py\", line 101, in get_splitfuse_attn_mask"]
+    served = "(APIServer pid=7) INFO 10-10 11:30:57 [loggers.py:127] Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%\n"
+    worker = "(Worker_TP3 pid=11) ERROR 10-10 11:32:51 [multiproc_executor.py:671] "
+    log = served + "".join(f"{worker}{line}\n" for line in ("WorkerProc hit an exception.", "Traceback (most recent call last):", *(f'  File "/srv/{frame}' for frame in frames), oom))
+    found = diagnose({"container.log": log})
+    assert (found.cause, found.certainty) == ("runtime_burst", LIKELY)
+    assert "square of the longest input" in found.summary.en
+    assert remedies(found) == ["gpu_memory_utilization:lower", "vllm_version:change", "max_model_len:lower"]
+    assert "max_num_batched_tokens:lower" in remedies(diagnose({"container.log": log.replace("get_splitfuse_attn_mask", "forward")}))
