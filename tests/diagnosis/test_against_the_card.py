@@ -92,3 +92,46 @@ def test_a_cards_name_that_promises_less_than_is_on_it_gives_no_size(weights: st
     )
     assert found.ledger is not None
     assert (found.ledger.total_bytes is not None) is shown
+
+
+RETRIED = "[rank0]:[W830 06:13:31.508712245 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 0 while trying to allocate 268435456 bytes (free: 125304832, total: 25250627584).\n"
+
+
+def test_an_allocation_that_is_asked_for_again_is_no_failure_of_a_server_that_goes_on() -> None:
+    assert diagnose({"container.log": ANSWERED + RETRIED + ANSWERED}).cause == "healthy"
+
+
+def test_an_allocation_that_is_asked_for_again_may_be_what_ended_a_worker_that_says_no_more() -> None:
+    found = diagnose(
+        {"container.log": RETRIED + "(DiffusionWorker pid=511) ERROR 08-30 06:13:31 [diffusion_worker.py:402] Worker 0 failed during initialization\n"}
+    )
+    assert (found.cause, found.certainty) == ("gpu_oom", Certainty.POSSIBLE)
+    assert diagnose({"container.log": ANSWERED + RETRIED + oom()}).cause == "runtime_burst"
+
+
+def test_a_program_that_quantises_is_told_to_keep_less_on_the_card_and_not_to_generate_less() -> None:
+    found = diagnose(
+        {
+            "container.log": frame("llmcompressor/modifiers/quantization/gptq/base.py", "calibrate_module")
+            + oom(wanted="3.06 GiB", free="2.41 GiB", own="21.10 GiB")
+        }
+    )
+    assert remedies(found)[:2] == ["application:fix", "cpu_offload:raise"]
+    assert "max_model_len:lower" not in remedies(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: NPU function error: c10_npu::acl::AclmdlRICaptureBegin(capture_stream_, capture_mode), error code is 207005",
+        "ERROR 03-01 10:00:00 [model_runner_v1.py:3029] ACLgraph has insufficient available streams to capture the configured number of sizes.",
+    ],
+)
+def test_a_capture_on_an_npu_that_gets_no_stream_asks_for_fewer_graphs(line: str) -> None:
+    assert remedies(diagnose({"container.log": line + "\n"}))[0] == "cudagraph_sizes:lower"
+
+
+def test_a_job_that_is_no_server_and_was_killed_is_given_no_option_of_a_server() -> None:
+    found = diagnose({"container.log": "Calibrating: 100%|##########| 128/128 [31:07<00:00, 14.59s/it]\nKilled\n"})
+    assert found.cause == "node_out_of_memory"
+    assert "swap_space:lower" not in remedies(found)
