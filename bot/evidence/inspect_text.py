@@ -94,5 +94,6 @@ def _tell(found: Found, emit: Emit) -> None:
         emit("docker.exit_code", code, found["exitcode"][1])
     if found.get("running", ("", None))[0].lower() == "true" or found.get("status", ("", None))[0].lower() in ("running", "container_running"):
         emit("docker.running", True, found["running" if "running" in found else "status"][1])
-    if limit and limit[0].isdecimal() and (killed or code is not None):
+    alone = set(found) == {"memory"}  # somebody asked for the limit and for nothing else
+    if limit and limit[0].isdecimal() and (killed or code is not None or alone):
         emit("docker.memory_limit_bytes", int(limit[0]), limit[1])

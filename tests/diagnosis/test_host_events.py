@@ -62,6 +62,15 @@ def test_end_of_the_grace_period_is_seen_from_the_stop() -> None:
     assert (facts.get("termination.after_stop_s"), facts.get("termination.at_grace_end"), facts.get("termination.by")) == (30, True, "delete")
 
 
+@pytest.mark.parametrize(("sleep", "seen"), [("999999", True), ("5", False)])
+def test_hook_that_uses_up_the_grace_period_may_be_followed_by_another_one(sleep: str, seen: bool) -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", f"sleep {sleep}"]}}}
+    the_pod = pod([container(lifecycle=hook)], [status(last=terminated(137))], metadata={"deletionTimestamp": "2026-01-14T09:30:37Z"})
+    stop = event("Killing", "Stopping container server", at="2026-01-14T09:30:07Z")
+    for facts in (derived(the_pod, [stop]), derived(the_pod)):
+        assert facts.get("termination.at_grace_end") is seen
+
+
 def test_end_of_the_grace_period_is_seen_from_the_deletion_without_events() -> None:
     facts = derived(pod([container()], [status(last=terminated(137))], metadata={"deletionTimestamp": "2026-01-14T09:31:07Z"}))
     assert (facts.get("termination.at_grace_end"), facts.get("termination.by")) == (True, "delete")

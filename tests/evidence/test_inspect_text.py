@@ -35,6 +35,14 @@ def test_limit_is_read_where_it_is_asked_for() -> None:
     assert facts(asked + "false 137 0\n") == {"docker.oom_killed": False, "docker.exit_code": 137, "docker.memory_limit_bytes": 0}
 
 
+def test_limit_that_was_asked_for_alone_is_what_may_be_raised() -> None:
+    ended = "$ docker inspect chat --format '{{json .State}}'\n" + '{"Status":"exited","OOMKilled":true,"ExitCode":137}\n'
+    asked = "$ docker inspect chat --format '{{.HostConfig.Memory}}'\n805306368\n"
+    assert facts(ended + asked) == {"docker.oom_killed": True, "docker.exit_code": 137, "docker.memory_limit_bytes": 805306368}
+    advice = [[item.remedy for item in diagnose({"node_readings.txt": text}).recommendations] for text in (ended + asked, ended)]
+    assert (advice[0][0], "memory_limit" in advice[1]) == ("memory_limit", False)
+
+
 def test_container_that_runs_has_no_exit_code() -> None:
     assert facts('"State": {\n"Status": "running",\n"Running": true,\n"OOMKilled": false,\n"ExitCode": 0\n}\n') == {
         "docker.oom_killed": False,
