@@ -65,9 +65,11 @@ def facts_of(event: Event) -> list[Fact]:
         idle = max(0, sizes["reserved"] - allocated)
     reserved = allocated + (idle or 0) if allocated is not None else None
     own, others = _split(event.text, sizes.get("own"), reserved)
+    most = None
     if others is None and None not in (total, free, reserved):
         rest = (total or 0) - (free or 0) - (own if own is not None else (reserved or 0) + _SLACK)
         others = rest if rest > 0 and own is None and rest > 0.05 * (total or 1) else None
+        most = rest + _SLACK if others is not None else None
     if others in (None, 0) and total and free is not None and own:
         others = max(0, total - free - own)
     values: dict[str, Value | None] = {
@@ -80,6 +82,7 @@ def facts_of(event: Event) -> list[Fact]:
         "pools_bytes": sizes.get("pools"),
         "outside_torch_bytes": own - reserved if own is not None and reserved is not None else None,
         "others_bytes": others,
+        "others_most_bytes": most,
         "others_alike": _alike(event.text, sizes.get("own"), reserved),
         "gpu": sizes.get("gpu"),
         "platform": event.fields.get("device"),

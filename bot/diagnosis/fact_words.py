@@ -15,6 +15,7 @@ SAYS: dict[str, Text] = {
     "alloc.growth_bytes": Text("From the first of these errors to the last it came to hold {value} more.", "从第一次到最后一次这类错误，占用增加了 {value}。"),
     "alloc.growth_errors": Text("These errors gave {value} different figures.", "这些错误给出了 {value} 个不同的占用值。"),
     "alloc.growth_s": Text("{value} s lie between the first and the last of these errors.", "第一次与最后一次这类错误相隔 {value} 秒。"),
+    "alloc.others_most_bytes": Text("Other processes hold up to {value} of the card.", "其他进程最多占用 {value} 显存。"),
     "alloc.others_matter": Text("Other processes hold memory of the card; without them the request would fit.", "其他进程占用了显存；没有它们，这次申请放得下。"),
     "alloc.others_share": Text("Others hold {value} of the card.", "其他进程占用整卡的 {value}。"),
     "alloc.pools_share": Text("{value} of the card are in private pools (CUDA graphs).", "整卡的 {value} 在私有池中（CUDA graph）。"),

@@ -169,7 +169,7 @@ def _facts(kill: Record, match: str, facts: Facts) -> list[Fact]:
     add("victim_is_server", bool(SERVER_PROCESS.search(_victim(kill))), "victim_line")
     add("why", kill.text("why"), "why")
     add("invoker", kill.text("invoker"), "invoker")
-    add("group_kill", kill.flag("group") or False, "group")
+    found.append(Fact("kernel.group_kill", kill.flag("group") or False, kill.place("group")))  # no line says that nothing else was killed
     add("order", _whole(kill.number("order")), "order")
     found += _limit(kill, match, facts)
     add("usage_bytes", _whole(kill.number("usage")), "usage")

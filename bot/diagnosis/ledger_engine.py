@@ -136,7 +136,7 @@ def engine_facts(facts: Facts) -> EngineFacts:
         own_pool_used_up=facts.get("failure.kind") == "blocks_used_up",
         alloc_requested_bytes=_positive(facts, "alloc.requested_bytes"),
         alloc_free_bytes=_read(facts, "alloc.free_bytes", int),
-        alloc_others_bytes=_positive(facts, "alloc.others_bytes") if _flag(facts, "alloc.others_matter") else None,
+        alloc_others_bytes=(_positive(facts, "alloc.others_most_bytes") or _positive(facts, "alloc.others_bytes")) if _flag(facts, "alloc.others_matter") else None,
         device_total_bytes=_positive(facts, "alloc.total_bytes") or _positive(facts, "device.total_bytes"),
         v1=_flag(facts, "engine.is_v1"),
         named_hybrid=_flag(facts, "named.hybrid") is True,

@@ -92,3 +92,17 @@ def test_a_container_that_asks_for_its_whole_limit_is_not_told_to_ask_for_more()
     found = diagnose({"pod.json": pod([gpu("32Gi")], dead()), "kernel.log": killed(None, path())})
     assert found.cause == "node_out_of_memory"
     assert "memory_request" not in {each.remedy for each in found.recommendations}
+
+
+def test_no_line_is_quoted_for_what_no_line_says() -> None:
+    found = diagnose({"pod.json": pod([gpu()], dead()), "kernel.log": killed(path(), path())})
+    assert found.cause == "container_memory_limit"
+    assert not any("Nothing else" in quote.says.en for quote in found.evidence)
+
+
+def test_the_share_beside_others_is_what_they_leave_at_most() -> None:
+    text = "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 14.76 GiB total capacity; 4.37 GiB already allocated; 14.75 MiB free; 4.43 GiB reserved in total by PyTorch)\n"
+    found = diagnose({"container.log": text})
+    assert found.cause == "other_process_on_gpu"
+    assert "unknown" not in found.summary.en
+    assert {each.to_value for each in found.recommendations if each.remedy == "gpu_memory_utilization"} == {0.26}
