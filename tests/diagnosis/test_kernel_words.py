@@ -54,3 +54,13 @@ def test_notice_of_the_driver_is_no_fault(code: int) -> None:
     line = f"NVRM: Xid (PCI:0000:18:00): {code}, pid=4711, name=python3, Ch 00000008"
     assert diagnose(kernel(line)).cause == "unknown"
     assert diagnose({"container.log": line + "\n"}).cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["nvidia-nvswitch0: SXid (PCI:0000:c5:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error", "nvidia 0000:18:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer, (Requester ID)"],
+)
+def test_error_that_a_link_can_live_with_is_no_rival_of_what_the_program_said(line: str) -> None:
+    raised = "Traceback (most recent call last):\n  File \"/app/serve.py\", line 1, in <module>\nKeyError: 'model'\n"
+    assert diagnose(kernel(line)).certainty == Certainty.POSSIBLE
+    assert diagnose({"container.log": raised, **kernel(line)}).cause == "application_error"
