@@ -175,6 +175,7 @@ VOCABULARY: dict[str, tuple[str, str]] = {
     "budget.usual_share_covers": ("bool", "at the usual 0.9 the cache holds what a request needs, as far as the numbers of the log go"),
     "budget.utilization_at_end": ("bool", "utilisation is 0.95 or more already"),
     "budget.available_bytes": ("int", "what is left for the cache, printed or from the sum"),
+    "budget.more_than_weights": ("bool", "PyTorch held far more than the weights are by the model's name, so that something else is there already"),
     "budget.weights_estimate_share": ("float", "weights, by the model's name, over the card's size"),
     "engine.weights_estimate_bytes": ("int", "weights on one rank, by the billions in the model's name"),
     "budget.others_bytes": ("int", "what this version charges to its own budget though others hold it"),

@@ -176,6 +176,8 @@ def _weights(derived: _Derived, model: str, ledger: Ledger | None) -> None:
     total = derived.number("alloc.total_bytes") or (ledger.total_bytes if ledger else None)
     if total:
         derived.add("budget.weights_estimate_share", estimate / total, "engine.model")
+    if (held := derived.number("alloc.allocated_bytes")) is not None:
+        derived.add("budget.more_than_weights", held >= 2.5 * estimate + 4 * GIB, "engine.model")
 
 
 def _failure(derived: _Derived, ledger: Ledger | None) -> None:

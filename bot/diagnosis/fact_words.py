@@ -36,6 +36,7 @@ SAYS: dict[str, Text] = {
     "budget.missing_share": Text("The refused request lacks {value} of the card.", "被拒绝的申请还缺整卡的 {value}。"),
     "budget.others_bytes": Text("{value} that others hold are charged to this server's budget.", "他人占用的 {value} 被算入本服务的预算。"),
     "budget.rank_spread_bytes": Text("The shortest rank has {value} less for its cache than the one with the most.", "空间最小的 rank 比最大的少 {value} 缓存。"),
+    "budget.more_than_weights": Text("PyTorch held far more than the weights are by the model's name.", "PyTorch 所占远多于按模型名估计的权重。"),
     "budget.weights_estimate_share": Text("By the model's name the weights are {value} of the card.", "按模型名估计，权重占整卡的 {value}。"),
     "budget.weights_of_card_share": Text("The weights are {value} of the card.", "权重占整卡的 {value}。"),
     "cgroup.anon_bytes": Text("{value} cannot be dropped.", "其中 {value} 不可回收。"),

@@ -135,3 +135,24 @@ def test_a_job_that_is_no_server_and_was_killed_is_given_no_option_of_a_server()
     found = diagnose({"container.log": "Calibrating: 100%|##########| 128/128 [31:07<00:00, 14.59s/it]\nKilled\n"})
     assert found.cause == "node_out_of_memory"
     assert "swap_space:lower" not in remedies(found)
+
+
+CONSTRUCTED = (
+    "INFO 03-01 10:00:00 llm_engine.py:84] Initializing an LLM engine (v0.4.0) with config: model='/models/{}', dtype=torch.float16, max_seq_len=4096\n"
+    + frame("vllm/engine/llm_engine.py", "from_engine_args", "engine = cls(")
+)
+HELD = "torch.cuda.OutOfMemoryError: HIP out of memory. Tried to allocate 4.70 GiB. GPU 0 has a total capacity of 63.98 GiB of which 3.06 GiB is free. Of the allocated memory 51.96 GiB is allocated by PyTorch, and 153.42 MiB is reserved by PyTorch but unallocated.\n"
+
+
+@pytest.mark.parametrize(("model", "certainty"), [("m-7b", Certainty.POSSIBLE), ("m-34b", Certainty.LIKELY)])
+def test_far_more_than_the_weights_of_a_model_is_not_called_a_time_before_its_cache(model: str, certainty: Certainty) -> None:
+    found = diagnose({"container.log": CONSTRUCTED.format(model) + HELD})
+    assert found.certainty == certainty
+    assert ("quantization:enable" in remedies(found)) is (certainty == Certainty.LIKELY)
+    assert "limit_concurrency" not in remedies(found)
+
+
+def test_a_card_without_a_byte_free_of_which_nothing_else_is_said_is_looked_at_first() -> None:
+    found = diagnose({"container.log": "OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB (GPU 1; 23.65 GiB total; 0 bytes free)\n"})
+    assert (found.cause, found.certainty) == ("gpu_oom", Certainty.POSSIBLE)
+    assert remedies(found)[0] == "free_gpu_process"
