@@ -70,13 +70,19 @@ def _nothing_left(remedy: str, direction: str, more: float, facts: Facts) -> Imp
 
 def _limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:
     """One step above the limit that was hit."""
-    limit = number(facts, "container.memory_limit_bytes")
+    limit = number(facts, "container.memory_limit_bytes") or _limit_by_kernel(facts)
     if not limit:
         return None
     to = rounded(limit * STEP)
     effect = Text(f"The same work has {show(to - limit)} more before the kernel ends it.", f"在被内核终止之前，同样的工作多出 {show(to - limit)}。")
     beyond = _beyond(remedy, direction, to, facts) or _nothing_left(remedy, direction, to - limit, facts)
     return beyond or Sized(remedy, direction, effect, _quantity(int(limit)), _quantity(to), why=_STEP_WHY)
+
+
+def _limit_by_kernel(facts: Facts) -> float | None:
+    """The limit that the kernel printed with its kill, where no pod was read and it is one container's own: a pod's is the sum of several."""
+    own = text(facts, "kernel.level") in ("container", "docker") and facts.get("kernel.kill_matches_container") is True
+    return number(facts, "kernel.limit_bytes") if own and "container.name" not in facts else None
 
 
 def _first_limit(remedy: str, direction: str, facts: Facts) -> Sized | Impossible | None:

@@ -149,3 +149,10 @@ def test_request_never_passes_the_limit() -> None:
 def test_disk_that_an_evicted_pod_used_is_no_memory() -> None:
     assert peak(Facts([Fact("pod.evicted_use", "20Gi"), Fact("pod.evicted", "ephemeral-storage")])) is None
     assert peak(Facts([Fact("pod.evicted_use", "20Gi"), Fact("pod.evicted", "memory")])) == 20 * GIB
+
+
+@pytest.mark.parametrize(("level", "to"), [("docker", ("512Mi", "768Mi")), ("container", ("512Mi", "768Mi")), ("pod", None)])
+def test_limit_that_only_the_kernel_names_is_raised_from_there(level: str, to: tuple[str, str] | None) -> None:
+    hit: dict[str, Value] = {"kernel__kill_matches_container": True, "kernel__level": level, "kernel__limit_bytes": 512 * MIB}
+    assert change("memory_limit:raise", **hit) == to
+    assert change("memory_limit:raise", container__name="server", **hit) is None

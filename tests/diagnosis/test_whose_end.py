@@ -106,3 +106,11 @@ def test_the_share_beside_others_is_what_they_leave_at_most() -> None:
     assert found.cause == "other_process_on_gpu"
     assert "unknown" not in found.summary.en
     assert {each.to_value for each in found.recommendations if each.remedy == "gpu_memory_utilization"} == {0.26}
+
+
+def test_a_crash_below_nccl_is_not_called_nccl_s_own() -> None:
+    stack = '!!!!!!! Segfault encountered !!!!!!!\n  File "/opt/share/limit.c", line 33, in read_limit\n  File "/build/nccl/src/init.cc", line 1852, in ncclCommInitRank\n'
+    found = diagnose({"container.log": stack})
+    assert found.cause == "segfault"
+    assert "or in what NCCL called" in found.summary.en
+    assert not any("instruction" in quote.says.en for quote in found.evidence)
