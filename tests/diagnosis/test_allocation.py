@@ -75,7 +75,8 @@ def test_a_large_process_beside_small_ones_is_one_of_the_others(large: str, alik
 def test_what_others_hold_is_a_range_where_the_text_does_not_say_what_this_process_holds_outside_pytorch() -> None:
     found = read("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 14.76 GiB total capacity; 4.37 GiB already allocated; 14.75 MiB free; 4.43 GiB reserved in total by PyTorch)")
     least, most = found["alloc.others_bytes"], found["alloc.others_most_bytes"]
-    assert isinstance(least, int) and isinstance(most, int)
+    assert isinstance(least, int)
+    assert isinstance(most, int)
     assert round(least / GIB, 1) == 6.3
     assert round(most / GIB, 1) == 10.3
     assert "alloc.others_most_bytes" not in read(text("Process 1 has 41.00 GiB memory in use. Process 2 has 37.00 GiB memory in use. "))
