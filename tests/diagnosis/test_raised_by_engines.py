@@ -31,6 +31,8 @@ CERTAIN, LIKELY, POSSIBLE = Certainty.CERTAIN, Certainty.LIKELY, Certainty.POSSI
         ("AssertionError: Failed to allocate GPU buffer in GPUConnector", "application_error", CERTAIN, "application:fix"),
         ("ValueError: Cannot fit both KV pools under gpu_memory_utilization=0.90: the mamba pool needs 900 blocks", "kv_cache_too_small", CERTAIN, "gpu_memory_utilization:raise"),
         ("MemoryError: Insufficient DRAM during block calculation. Try reducing gpu_memory_utilization.", "kv_cache_too_small", CERTAIN, "gpu_memory_utilization:raise"),
+        ("RuntimeError: No memory remains for Diffusion KV cache after profiling: requested_memory=70000000000 bytes, non_kv_cache_memory=71000000000 bytes.", "kv_cache_too_small", CERTAIN, "gpu_memory_utilization:raise"),
+        ("ValueError: fp8_paged_mqa_logits: head_dim=256 with num_heads=64, next_n=4 needs 300000 B of shared memory per CTA but this device allows 232448 B.", "kernel_resource_limit", CERTAIN, "attention_or_moe_backend:change"),
         ("WARNING 11-30 10:00:00 [parallel.py:750] Address already in use. Retrying with a new port.", "unknown", POSSIBLE, ""),
     ],
 )  # fmt: skip
