@@ -188,3 +188,17 @@ def test_card_that_is_in_use_before_the_server_loads_is_somebody_elses() -> None
 )
 def test_piece_above_what_the_device_gives_at_once_is_no_lack_of_memory(line: str) -> None:
     assert said(line).cause == "kernel_resource_limit"
+
+
+def test_request_that_is_too_long_is_refused_and_ends_no_server() -> None:
+    refused = "ValueError: The input (40000 tokens) is longer than the model's context length (32768 tokens)."
+    answered = 'INFO:     10.0.0.9:51022 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    assert said(refused).cause == "unknown"
+    assert diagnose({"container.log": f"INFO:     Application startup complete.\n{answered}{refused}\n{answered}"}).cause == "healthy"
+
+
+def test_library_that_could_not_be_initialised_is_told_with_what_would_decide() -> None:
+    found = said("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED")
+    assert found.cause == "unknown"
+    assert "could not be initialised" in found.summary.en
+    assert {gap.source for gap in found.gaps} >= {"nvidia-smi.txt"}
