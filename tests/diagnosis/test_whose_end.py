@@ -114,3 +114,13 @@ def test_a_crash_below_nccl_is_not_called_nccl_s_own() -> None:
     assert found.cause == "segfault"
     assert "or in what NCCL called" in found.summary.en
     assert not any("instruction" in quote.says.en for quote in found.evidence)
+
+
+def test_no_kill_at_a_limit_is_shown_is_not_said_beside_a_report_of_the_oom_killer_that_is_cut_off() -> None:
+    lost = "W 1 43] retryable_grpc_client.cc:83: GCS has been unavailable for more than 60 seconds\n"
+    alone = diagnose({"container.log": lost})
+    assert ("memory_limit", "raise") in [(each.remedy, each.direction) for each in alone.will_not_help]
+    head = "[91.007000] gcs_server invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=-997\n"
+    beside = diagnose({"container.log": lost, "kernel.log": head})
+    assert ("memory_limit", "raise") not in [(each.remedy, each.direction) for each in beside.will_not_help]
+    assert [each.id for each in beside.recommendations] == ["host_memory_use:lower", "restart"]
