@@ -177,13 +177,13 @@ def _runtime(facts: Facts) -> list[Fact]:
     if containers:
         chosen = host_container.choose(facts, containers)
         if any(_same_id(one, chosen.text("ended_id")) for one in ids):
-            state = "killed" if chosen.number("exit_code") == 137 else "lived on"
+            state = "killed" if chosen.number("exit_code") == KILLED else "lived on"
         elif any(_same_id(one, chosen.text("id")) for one in ids):
-            state = "killed" if chosen.text("state") != "running" and chosen.number("exit_code") == 137 else "lived on"
+            state = "killed" if chosen.text("state") != "running" and chosen.number("exit_code") == KILLED else "lived on"
         else:
             return []
     else:
-        state = "unseen" if code is None else "killed" if code == 137 else "lived on"
+        state = "unseen" if code is None else "killed" if code == KILLED else "lived on"
     return [_fact(facts, "docker.oom_event", state, "docker.oom_ids")]
 
 

@@ -14,7 +14,7 @@ from bot.units import GIB
 # A router, a proxy or Ray's head keeps tables, not models: what fills this much of host memory grows and will fill any limit.
 OLD = 3 * 86400  # seconds of quiet running after which an end before them is history
 LIGHT_NEEDS = 8 * GIB
-KILLED, RECOVERED = 95, 50  # weights: of a server that was killed for memory; of one that is ready again while another container is not
+OF_KILLED, OF_RECOVERED = 95, 50  # weights: of a server that was killed for memory; of one that is ready again while another container is not
 _LIGHT_PROCESS = re.compile(r"^(?:gcs_server|raylet|dashboard|envoy|nginx|haproxy|.*-router|.*_router|litellm|redis-server|node)$")
 # The words of runc (of both ages), crun, docker and CRI-O; the last two refuse a limit below its minimum before anything runs.
 _NO_ROOM_TO_START = re.compile(
@@ -161,7 +161,7 @@ def choose(facts: Facts, containers: list[Record]) -> Record:
 
     def weight(container: Record) -> int:
         found = _weight(container, container is main, killed)
-        return min(found, RECOVERED) if broken and container.flag("ready") is True and found < KILLED else found
+        return min(found, OF_RECOVERED) if broken and container.flag("ready") is True and found < OF_KILLED else found
 
     return max(containers, key=lambda container: (container.text("name") == evicted, weight(container), container is main, -container.index))
 
@@ -182,7 +182,7 @@ def _weight(container: Record, serves: bool, killed: set[str]) -> int:
     if killed & {container.text("id"), container.text("ended_id")} - {""}:
         return 100 if matters else 63
     if reason == "OOMKilled":
-        return KILLED if matters else 62
+        return OF_KILLED if matters else 62
     weight = 0
     if code == 137:
         weight = 80

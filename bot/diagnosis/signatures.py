@@ -24,6 +24,7 @@ class Conditional:
     def applies(self, facts: Facts) -> bool:
         return all_hold(facts, self.when) is True and not any(check(facts, name, condition) for name, condition in self.unless.items())
 
+
 @dataclass(frozen=True, slots=True)
 class Remedy(Conditional):
     """One remedy of a signature ("max_model_len:lower")."""

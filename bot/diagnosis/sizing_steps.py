@@ -148,8 +148,10 @@ def least_of(ledger: Ledger) -> float | None:
 
 def _base(ledger: Ledger | None, now: float | None) -> float:
     """From where to step: the value in force, else the usual default, else the least that weights and cache prove where that is more."""
-    least = least_of(ledger) if ledger is not None and now is None else None
-    return now if now is not None else math.ceil(round(least * 100, 6)) / 100 if least is not None and refuted(_LIKELY, least) else _LIKELY
+    if now is not None:
+        return now
+    least = least_of(ledger) if ledger is not None else None
+    return math.ceil(round(least * 100, 6)) / 100 if least is not None and refuted(_LIKELY, least) else _LIKELY
 
 
 def _why(ledger: Ledger | None, now: float | None) -> Text:

@@ -25,6 +25,7 @@ _ROTATED = ("", *(f"{rotation}{suffix}" for rotation in (".1", ".2", ".3") for s
 MAX_LOGS = 64  # files under logs/ that are read
 MAX_META = 2**20
 _EVENTS = re.compile(rb"(?:Events: *\r?\n)? *Type +Reason +Age +From +Message *\r?\n")  # the table under a described pod
+_KERNEL_LINE = re.compile(rb"(?:<\d{1,3}>)?\[ {0,8}\d{1,9}\.\d{6}\](?:\[ *[TC]\d+\])? \S|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} kernel: ")
 
 
 def open_path(path: str) -> Bundle:
@@ -186,9 +187,6 @@ def _copied(path: str, source: BinaryIO) -> Bundle:
     with again() as stream:
         head = stream.read(65536)
     return Bundle(path, {_role("-", head): BundleFile("-", opener)})
-
-
-_KERNEL_LINE = re.compile(rb"(?:<\d{1,3}>)?\[ {0,8}\d{1,9}\.\d{6}\](?:\[ *[TC]\d+\])? \S|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} kernel: ")
 
 
 def _of_the_kernel(start: bytes) -> bool:

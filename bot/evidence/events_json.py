@@ -29,7 +29,7 @@ _IMAGE = re.compile(r"ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidIma
 _QUEUED = re.compile(r"couldn't assign flavors|insufficient (?:unused )?quota")
 _INSUFFICIENT = re.compile(r"\b(\d{1,6}) Insufficient (memory|cpu)\b")
 # A problem detector (NVSentinel, a rule of node-problem-detector) that gives the fault's number or asks for something; "NONE" asks for nothing.
-_GPU_FAULT = re.compile(r"\bXID\b.{0,40}?\b(?:46|48|62|64|74|79|95|119|120|140|143)\b|\bDCGM_FR_\w+.{0,300}Recommended Action=(?!NONE)[A-Z]|ErrorCode:(?:46|48|62|64|74|79|95|119|120|140|143)\b|has fallen off the bus", re.IGNORECASE)
+_GPU_FAULT = re.compile(r"(?:\bXID\b.{0,40}?\b|ErrorCode:)(?:46|48|62|64|74|79|95|119|120|140|143)\b|\bDCGM_FR_\w+.{0,300}Recommended Action=(?!NONE)[A-Z]|has fallen off the bus", re.IGNORECASE)
 _NO_GPU = re.compile(r"Insufficient \S*(?:gpu|mig-|npu|ATOM|neuron)", re.IGNORECASE)
 
 # reason -> what kind of event it is for us; the rest is left alone

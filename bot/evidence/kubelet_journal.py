@@ -15,8 +15,6 @@ _SHORT = {"memory": "events.node_pressure", "ephemeral-storage": "events.disk_pr
 
 # Not what every start says for a moment ("has yet to be successful", "status check may not have completed yet").
 _RUNTIME = re.compile(r"PLEG is not healthy: pleg was last seen active \S{2,40} ago|container runtime is down")
-
-
 _SYSTEM_OOM = re.compile(r"System OOM encountered, victim process: |Got sys oom event")
 _PROBE_KILL = re.compile(r"failed (startup|liveness) probe, will be restarted")
 _DENIED = re.compile(r"Pod admission denied\".{0,400}?message=\"([^\"]{1,600})")
