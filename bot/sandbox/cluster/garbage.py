@@ -6,11 +6,11 @@ from bot.sandbox.cluster.store import Store
 
 
 def collect(store: Store) -> None:
-    namespaces = {item["metadata"]["name"] for item in store.all(NAMESPACES)}
     for resource in RESOURCES:
         for item in store.all(resource):
             meta = item["metadata"]
-            homeless = resource.namespaced and meta["namespace"] not in namespaces
+            # Asked for now and not listed in front: others write meanwhile, and a namespace is always older than what stands in it.
+            homeless = resource.namespaced and store.find(NAMESPACES, "", meta["namespace"]) is None
             if homeless or (resource is not EVENTS and _orphaned(store, item)):
                 grace = None if resource is PODS and not homeless else 0
                 if "deletionTimestamp" not in meta or grace == 0:
